@@ -22,11 +22,11 @@ from labeldp.io.tables import LARGEST
 from labeldp.linear import PENALTIES, LinearModel, fit_linear
 from labeldp.losses import Loss, loss_named
 from labeldp.manifest import ClassName
-from labeldp.names import as_python
+from labeldp.names import as_python, class_key
 from labeldp.network import checked_targets, fit_network
 from labeldp.release import Release
 from labeldp.rows import as_numbers, check_release, check_size, checked_weights, keys_of
-from labeldp.support.validate import check_choice, check_integer, check_number
+from labeldp.support.validate import InputError, check_choice, check_integer, check_number
 from labeldp.trees import TreeSettings, fit_boosted_trees
 
 Weights = NDArray[np.float64] | None
@@ -44,8 +44,9 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
     Args:
         estimator: None or `linear`: softmax regression by `loss`, with the penalty that held-out
             releases choose. `boosted_trees`: by `loss`, as the benchmark's. `mlp` or a
-            `torch.nn.Module` with K outputs: a network by `loss`. Any scikit-learn classifier whose
-            fit takes `sample_weight`, or a pipeline that ends in one: by EM on the release.
+            `torch.nn.Module` with K outputs, one for each of `classes_`: a network by `loss`. Any
+            scikit-learn classifier whose fit takes `sample_weight`, or a pipeline that ends in one:
+            by EM on the release.
         loss: of linear models, boosted trees and networks, such as `marginal` (fits every release),
             `plain`, `bce`, `unbiased`.
         penalty: >= 0, of the linear model, where EM starts too; None: held-out releases choose.
@@ -54,7 +55,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         random_state: of held-out parts, first weights and order; no noise of labels is drawn here.
 
     Attributes:
-        classes_: the release's classes, in its order.
+        classes_: the release's classes, sorted as scikit-learn sorts them.
         model_: what was fitted.
 
     >>> from sklearn.datasets import load_iris
@@ -136,6 +137,16 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         from labeldp.estimates import released_accuracy
 
         return released_accuracy(self, X, release)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Takes what a file holds; refuses what an older version fitted to unsorted classes."""
+        classes = state["classes_"].tolist() if "classes_" in state else []
+        if classes != sorted(classes, key=class_key):
+            raise InputError(
+                f"this model has its classes in the order {classes[:10]}, which an older version "
+                "kept, and now they are sorted (fit it again)"
+            )
+        super().__setstate__(state)
 
     def _ready(self, X: Any) -> Any:
         """Returns checked features of rows to predict."""

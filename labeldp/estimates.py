@@ -23,7 +23,7 @@ from labeldp.support.validate import InputError, check_integer, check_number
 
 
 def unbiased_labels(release: Release) -> NDArray[np.float64]:
-    """Returns an unbiased estimate of each row's one-hot label, float64 (N, K).
+    """Returns an unbiased estimate of each row's one-hot label, float64 (N, K), as `classes`.
 
     The mechanism's own where it has one. Otherwise, with q the average law of outputs and
     w_c = P(o | c) / q(o), G^-1 w(o) for G = sum_o q w w^T: the mean of w under label y is column y
@@ -32,8 +32,7 @@ def unbiased_labels(release: Release) -> NDArray[np.float64]:
     Raises:
         InputError: the channel cannot tell some classes apart.
     """
-    mechanism, num_classes = release.manifest.class_mechanism(), len(release.classes)
-    return _estimates(mechanism, release.outputs, num_classes)
+    return _estimates(release.class_mechanism, release.outputs, len(release.classes))
 
 
 def possible_values(release: Release, number: int | None = None) -> tuple[float, ...] | None:
@@ -52,6 +51,7 @@ def possible_values(release: Release, number: int | None = None) -> tuple[float,
         own, other = 1.0, 0.0
     else:
         try:
+            mechanism = release.class_mechanism  # those above treat all classes alike
             outputs = mechanism.output_space(num_classes)
         except InputError:
             return None
@@ -70,9 +70,7 @@ def _estimates(mechanism: ClassMechanism, outputs: Tensor, num_classes: int) -> 
     average = law.mean(1, keepdim=True)
     gram = (law / average).T @ law
     if torch.linalg.matrix_rank(gram) < num_classes:
-        raise InputError(
-            f"{type(mechanism).__name__} cannot tell some of the classes apart"
-        ) from None
+        raise InputError(f"{mechanism.name} cannot tell some of the classes apart") from None
     likelihood = mechanism.log_likelihood(outputs, num_classes).exp()
     weights = likelihood / likelihood.mean(1, keepdim=True)
     return (weights @ torch.linalg.inv(gram)).numpy()
@@ -310,7 +308,7 @@ class PredictionSets:
     Tong (2023), arXiv:2309.05092.
 
     Args:
-        model: fitted, with `predict_proba` and the release's classes as `classes_`.
+        model: fitted, with `predict_proba` and the release's classes, sorted, as `classes_`.
         X: features of rows that were not used in the fit, in the order of the release.
         release: of these rows.
         coverage: how often the set is to hold the true class, in (0, 1).

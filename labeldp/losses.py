@@ -76,7 +76,7 @@ def refusal(loss: str, release: StoredRelease, needs: str) -> InputError:
     if release.outputs.dim() == 1:
         kind = "labels" if release.are_classes else "answers of a survey"
     return InputError(
-        f"learner.loss={loss} needs {needs}, but {type(release.mechanism).__name__} releases "
+        f"learner.loss={loss} needs {needs}, but {release.mechanism.name} releases "
         f"{kind} (use learner.loss=marginal, which fits every release)"
     )
 

@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from labeldp.mechanisms.answers import AnswerTable
 from labeldp.mechanisms.base import LabelMechanism
 from labeldp.mechanisms.encodings import AsReleased, Encoding
 from labeldp.named_mechanisms import DESIGNS, class_mechanism, law_of, real_mechanism
-from labeldp.names import CONTROL, as_python, is_flat
+from labeldp.names import CONTROL, as_python, class_key, is_flat
 from labeldp.support.validate import InputError, check_number
 
 VERSION = 2
@@ -53,7 +54,8 @@ class Manifest:
         mechanism: name on the command line.
         parameters: of the mechanism, without eps.
         eps: of one label, or of one person where `unit` is given. Infinity is allowed.
-        classes: in the order of the likelihood's columns; empty for numbers.
+        classes: in the order in which they were given, by which the file numbers them; empty for
+            numbers. A `Release` has them sorted.
         bounds: (low, high) of numbers; None for classes.
         unit: whose rows share eps; None: every row is a person of its own.
         noise: `secret`, or `seeded`, which is for tests: who knows the seed can undo it.
@@ -86,6 +88,12 @@ class Manifest:
     def row_eps(self) -> float:
         """What the release of one row costs: eps, or its part where a person has several rows."""
         return self.eps / self.unit.most_rows if self.unit else self.eps
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The place among `classes` of each class of the sorted ones, (K,)."""
+        names = self.classes
+        return tuple(sorted(range(len(names)), key=lambda place: class_key(names[place])))
 
     def checked(self) -> "Manifest":
         """Returns the manifest itself if every value is of the kind that it should be.

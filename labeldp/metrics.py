@@ -2,9 +2,10 @@
 
 Each function takes a release, and what the model says of its rows:
 
-- scores: (N, K) probabilities or other scores, columns in the order of `release.classes`. Of two
-  classes (N,) floats are the probability of the second one. They must be out of fold: of a model
-  that was not fitted to the same rows (`labeldp.cross_val_predict`).
+- scores: (N, K) probabilities or other scores, columns as `release.classes`, which are sorted as
+  scikit-learn sorts them. Of two classes (N,) floats are the probability of the second one. Scores
+  must be out of fold: of a model that was not fitted to the same rows
+  (`labeldp.cross_val_predict`).
 - or a fitted model, with the features `X` in the order of the release; rows of its fit are refused.
 
 Each returns an `Estimate`: `.value`, `.low`, `.high`. Where noise hides whether there is any row of

@@ -235,6 +235,8 @@ def load_model(path: Path) -> Pipeline:
             f"{path} is not trusted: {' '.join(str(error).split())} (if an older `labeldp fit` "
             "wrote it: fit it again)"
         ) from None
+    except InputError as error:  # of `LabelDPClassifier`
+        raise InputError(f"{path}: {error}") from None
     except Exception:  # a torn or foreign file may raise anything
         raise InputError(f"{path} holds no model (write one by `labeldp fit`)") from None
     if not isinstance(model, Pipeline) or not isinstance(model[-1], LabelDPClassifier):

@@ -175,6 +175,17 @@ def places_of(values: list[Any], names: Sequence[Any], what: str = "label") -> N
     return found
 
 
+def class_key(name: str | float) -> tuple[bool, str | float]:
+    """Returns the key that sorts class names as scikit-learn does.
+
+    Numbers come before texts where there are both, which scikit-learn does not sort.
+
+    >>> sorted(["no", 10, "a", 2.5, True], key=class_key)
+    [True, 2.5, 10, 'a', 'no']
+    """
+    return isinstance(name, str), name
+
+
 def is_flat(values: Any) -> bool:
     """Returns whether values are a sequence or array of one dimension."""
     try:

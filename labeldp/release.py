@@ -16,7 +16,9 @@ from torch import Tensor
 
 from labeldp.designs import Design, check_design
 from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, summary_of
+from labeldp.mechanisms import ClassMechanism
 from labeldp.mechanisms.encodings import ENTRIES, AsReleased
+from labeldp.mechanisms.reordered import Reordered
 from labeldp.names import (
     as_list,
     capped,
@@ -42,9 +44,12 @@ class Release:
     outputs are a bit for each class. What needs outputs or likelihoods of all rows makes N x K
     numbers of them; `batches` gives some rows at a time.
 
+    Classes are sorted as scikit-learn sorts them (`classes`), and columns of outputs, likelihoods,
+    scores and probabilities are in that order everywhere, whatever order they were given in.
+
     Attributes:
-        messages: what was released, as `manifest.stored` says, CPU, first axis N; of numbers
-            float64 (N,), in [-1, 1] before the noise.
+        messages: what was released, as `manifest.stored` says, CPU, first axis N; of classes by
+            their numbers in the manifest, of numbers float64 (N,), in [-1, 1] before the noise.
         row_ids: (N,), distinct; which rows of the features they belong to.
         spent: float64 (N,), eps of each row over all its releases so far; of its person, where the
             manifest has a unit.
@@ -79,8 +84,8 @@ class Release:
 
     @property
     def classes(self) -> list[ClassName]:
-        """The classes in the order of the likelihood's columns; empty for numbers."""
-        return list(self.manifest.classes)
+        """The classes, sorted, as the columns of the likelihood are; empty for numbers."""
+        return [self.manifest.classes[place] for place in self.manifest.order]
 
     @property
     def eps_spent(self) -> float:
@@ -126,22 +131,36 @@ class Release:
         shares = self.stored.centred_log_likelihood.double().softmax(1).numpy()
         return shares.astype(dtype or np.float64)  # type: ignore[call-overload]
 
-    @cached_property
+    @property
     def outputs(self) -> Tensor:
-        """What the mechanism gave: int64 labels (N,), uint8 bits (N, K) or float32 reals (N, K)."""
-        return self.manifest.encoding().outputs(self.messages) if self.classes else self.messages
+        """What the mechanism gave: int64 labels (N,), uint8 bits (N, K) or float32 reals (N, K).
+
+        Labels are positions in `classes`, and columns are in that order.
+        """
+        return self.stored.outputs if self.classes else self.messages
 
     @cached_property
     def stored(self) -> StoredRelease:
         """The same as learners of the benchmark take it; positions count from 0."""
         self._needs_classes("losses")
-        return StoredRelease(
-            torch.arange(len(self)), self.outputs, self.manifest.class_mechanism(),
-            len(self.classes),
-        )  # fmt: skip
+        mechanism, outputs = self.class_mechanism, self.manifest.encoding().outputs(self.messages)
+        if isinstance(mechanism, Reordered):
+            outputs = mechanism.renumbered(outputs)
+        return StoredRelease(torch.arange(len(self)), outputs, mechanism, len(self.classes))
+
+    @property
+    def class_mechanism(self) -> ClassMechanism:
+        """The mechanism of a release of classes, which are numbered as in `classes`.
+
+        Here alone the order of the manifest becomes the sorted one.
+        """
+        mechanism, order = self.manifest.class_mechanism(), self.manifest.order
+        if order == tuple(range(len(order))):
+            return mechanism
+        return Reordered(mechanism.eps, mechanism, torch.tensor(order))
 
     def log_likelihood(self) -> NDArray[np.float64]:
-        """Returns log P(what was released | class), exact, float64 (N, K)."""
+        """Returns log P(what was released | class), exact, float64 (N, K), columns as `classes`."""
         return self.stored.log_likelihood.numpy()
 
     def unbiased_values(self) -> NDArray[np.float64]:
@@ -185,7 +204,7 @@ class Release:
         Args:
             manifest: that the clients had.
             row_ids: N distinct ones.
-            reports: what they drew: class numbers (N,), or bits (N, K).
+            reports: what they drew: class numbers (N,), or bits (N, K); classes as in the manifest.
 
         Raises:
             InputError: a report that the mechanism cannot have drawn.

@@ -31,8 +31,8 @@ def test_a_bradley_terry_model_finds_the_ranking_again():
     difference = stream.normal(size=(12_000, 5))
     chance = 1 / (1 + np.exp(-difference @ strength))
     winner = np.where(stream.random(12_000) < chance, "first", "second")
-    release = ldp.privatize(winner, classes=["second", "first"], eps=1.0, mechanism="rr", seed=0)
+    release = ldp.privatize(winner, classes=["first", "second"], eps=1.0, mechanism="rr", seed=0)
     clf = ldp.LabelDPClassifier().fit(difference, release)
-    logits = [math.log(p[1] / p[0]) for p in clf.predict_proba(np.eye(5))]
+    logits = [math.log(first / second) for first, second in clf.predict_proba(np.eye(5))]
     assert spearmanr(logits, strength).statistic == pytest.approx(1)
     assert np.array(logits) == pytest.approx(strength, abs=0.5)

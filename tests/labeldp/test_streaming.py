@@ -121,7 +121,7 @@ def test_many_parts_hold_every_row_once_with_noise_of_its_own(people, monkeypatc
     assert read.row_ids.tolist() == list(range(SIZE))
     assert max(size for size, _ in drawn) <= 64 and sum(size for size, _ in drawn) == SIZE
     assert len({part for _, part in drawn}) == len(drawn) > 10
-    codes = np.array([CLASSES.index(label) for label in LABELS])
+    codes = np.array([read.classes.index(label) for label in LABELS])
     kept = (read.outputs.numpy() == codes).mean()
     assert kept == pytest.approx(np.e / (np.e + 2), abs=4 * 0.5 / SIZE**0.5)
     moved = (read.outputs.numpy() != codes)[: 64 * 15].reshape(15, 64)
@@ -203,8 +203,8 @@ def test_labels_of_every_type_are_compared_as_texts(values, classes):
     assert status == (2 if values[-1] is None else 0)
     if not status:
         texts = [f"{each:g}" if isinstance(each, float) else str(each) for each in values]
-        found = ldp.load_release("r.parquet").outputs.tolist()
-        assert [classes[each] for each in found] == texts
+        read = ldp.load_release("r.parquet")
+        assert [read.classes[each] for each in read.outputs.tolist()] == texts
 
 
 def test_numbers_across_parts(people, monkeypatch, capsys):

@@ -46,7 +46,7 @@ def test_from_a_survey_to_predictions(survey, capsys):
     assert re.search(r"always saying (yes|no): [45]\d", said)
     assert main(PREDICT) == 0
     found = pd.read_csv("p.csv")
-    assert found.columns.tolist() == ["row", "predicted", "p_yes", "p_no"]
+    assert found.columns.tolist() == ["row", "predicted", "p_no", "p_yes"]
     assert (found.predicted == survey.answer).mean() > 0.9
 
 
@@ -161,7 +161,8 @@ def test_a_label_is_read_as_it_is_written(tmp_path, monkeypatch, capsys):
     given = ["release", "s.csv", "--label", "answer", "--eps", "inf", "--out", "r.parquet"]
     assert main([*given, "--classes", "007,None,NA"]) == 0
     assert "the release holds the true labels" in capsys.readouterr().out
-    assert ldp.load_release("r.parquet").outputs.tolist() == [2, 1, 0]
+    release = ldp.load_release("r.parquet")
+    assert release.classes == ["007", "NA", "None"] and release.outputs.tolist() == [1, 2, 0]
 
 
 def test_a_class_with_a_comma_stands_in_quotes(tmp_path, monkeypatch):
@@ -170,7 +171,7 @@ def test_a_class_with_a_comma_stands_in_quotes(tmp_path, monkeypatch):
     given = ["release", "s.csv", "--label", "answer", "--eps", "inf", "--out", "r.parquet"]
     assert main([*given, "--classes", 'yes, "no, never"']) == 0
     release = ldp.load_release("r.parquet")
-    assert release.classes == ["yes", "no, never"] and release.outputs.tolist() == [1, 0]
+    assert release.classes == ["no, never", "yes"] and release.outputs.tolist() == [0, 1]
 
 
 def test_help_and_options_need_no_torch():

@@ -150,7 +150,7 @@ class LocalAverages(Learner):
         moment: order p of the finite moment that the rule assumes; None for bounded labels.
         constant, factor: multiply the side of the rule.
         clip_constant, clip_factor: multiply the clip of the rule.
-        rule: whose rule, one of `rates.TRUSTS`; None for the mechanism's own.
+        rule: whose rule, one of `TRUSTS`; None for the mechanism's own.
         rule_eps: eps in the rule; None for the mechanism's own. With `rule` it gives no privacy
             the same h as a private run has.
     """

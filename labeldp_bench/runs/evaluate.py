@@ -240,7 +240,7 @@ class Evaluator:
 
     Args:
         features: of the test set, (M, ...).
-        labels: true, int64 (M,); real labels, float64 (M,), have a tally instead (risk.py).
+        labels: true, int64 (M,); real labels, float64 (M,), have no scores of classes.
         num_classes: K.
         extra_tests: further test sets, name -> (features, labels).
         selection: `last` or `mean_last_10`: which epochs' counts are averaged. `best_validation`:

@@ -84,7 +84,7 @@ class Series:
 
     @property
     def trust(self) -> str:
-        """The trust model whose rate applies, one of `rates.TRUSTS`."""
+        """The trust model whose rate applies, a key of `figures.TRUSTS`."""
         if self.mechanism in ("none", "local_full"):
             return self.mechanism
         return "central" if self.mechanism.removeprefix("full_") in CENTRAL else "local"

@@ -1,4 +1,4 @@
-"""Mutual information and retention (peers.md 5.3, T1), and their optimum."""
+"""Mutual information and retention, and their optimum."""
 
 import math
 from dataclasses import astuple

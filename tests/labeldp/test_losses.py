@@ -98,7 +98,7 @@ def test_marginal_is_the_probability_of_the_release(kind):
 
 @pytest.mark.parametrize("name", RELEASING)
 def test_marginal_gradient_is_that_of_alibis_posterior_cross_entropy(name):
-    # peers.md 1.4: the loss would not be ALIBI's.
+    # Else the loss would not be that of Malek Esmaeili et al. (2021).
     release = released(RELEASING[name], num_classes=7)
     targets = LOSSES["marginal"].targets(release).double()
     logits = (3 * torch.randn(50, 7, generator=generator()).double()).requires_grad_()

@@ -1,4 +1,4 @@
-"""ALIBI (peers.md 1.4, 5.2): density, scale, retention, and RAPPOR's simulation of it."""
+"""ALIBI (Malek Esmaeili et al. 2021): density, scale, retention, and RAPPOR's simulation of it."""
 
 import math
 

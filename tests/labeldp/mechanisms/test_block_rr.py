@@ -1,4 +1,4 @@
-"""BlockRR (peers.md 1.7): golden rates and partitions, Lemma 3.1, Theorem 3.2 on Tables 1 and 2."""
+"""BlockRR: golden rates and partitions, Lemma 3.1, Theorem 3.2 on Tables 1 and 2."""
 
 import itertools
 import math

@@ -229,7 +229,7 @@ def test_prior_is_in_evaluation_mode_without_augmentation(network):
 
 @pytest.mark.parametrize(("temperature", "weight"), [(0.5, 0.0), (2.0, 0.3), (0.5, 1.0)])
 def test_prior_formula(temperature, weight):
-    # peers.md 1.3: w normalise(q^(1/T)) + (1 - w) softmax(logits / T), q the mean prediction.
+    # Ghazi et al., code: w normalise(q^(1/T)) + (1 - w) softmax(logits / T), q the mean prediction.
     logits = torch.randn(30, 5, generator=torch.Generator().manual_seed(0))
     learner = replace(TWO_STAGES, temperature=temperature, domain_weight=weight)
     prior = learner.prior(FixedClassifier(logits), torch.arange(30))
@@ -253,7 +253,7 @@ def test_neighbours_without_votes_have_the_uniform_prior():
 
 
 def test_filter_keeps_what_the_stage_model_ranks_in_its_top_k():
-    # peers.md 1.3 item 6: the randomised label in the stage-1 model's top k.
+    # Ghazi et al. (2021), code: the randomised label in the stage-1 model's top k.
     top = 2
     table = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
     labels = torch.randint(5, (30,), generator=torch.Generator().manual_seed(1))

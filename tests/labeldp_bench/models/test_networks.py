@@ -166,7 +166,7 @@ def test_relu_after_pooling_is_the_papers_block():
 
 
 def test_preactivation_as_in_the_released_codes():
-    """No BatchNorm after the stem or on a projection, one before the average (peers.md 1.3)."""
+    """No BatchNorm after the stem or on a projection, one before the average."""
     network = small("resnet_pre")
     assert [type(module) for module in network.stem] == [nn.Conv2d]
     assert [type(module) for module in network.last] == [nn.BatchNorm2d, nn.ReLU]

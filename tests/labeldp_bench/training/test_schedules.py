@@ -1,4 +1,4 @@
-"""Schedules: the golden points of peers.md 1.3, 1.4, 1.7 and T4."""
+"""Schedules: golden points of the papers that use them."""
 
 import pytest
 

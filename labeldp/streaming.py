@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.accounted_rows import ColumnDigest
-from labeldp.io.tables import ROWS, TableFile, codes_of, is_empty, numbers_of, texts_of
+from labeldp.io.labels import NOT_SHOWN, codes_of, numbers_of, texts_of, wrong_label
+from labeldp.io.tables import ROWS, TableFile, is_empty
 from labeldp.manifest import Manifest
 from labeldp.privatization import draw, scaled
 from labeldp.release_file import part_of, write_parts
@@ -111,26 +112,8 @@ def _coded(labels: pa.Array, manifest: Manifest) -> tuple[NDArray, NDArray[np.in
 
 def _reason(label: pa.Array, manifest: Manifest) -> str:
     """Returns what is wrong with a label, which is secret and not shown, in an array of its own."""
+    if manifest.bounds is None:
+        return wrong_label(label, manifest.classes, "--classes")
     if is_empty(label)[0]:
-        other = "" if manifest.bounds else ", or add a class for it, such as refused"
-        return f"the label is empty (leave the row out{other})"
-    secret = "it is not shown, as labels are secret"
-    if manifest.bounds is not None:
-        return f"the label is no finite number ({secret})"
-    names = ",".join(map(str, manifest.classes[:10])) + ",..." * (len(manifest.classes) > 10)
-    is_text = pa.types.is_string(label.type)
-    if is_text and label[0].as_py().strip().casefold() in {
-        str(name).casefold() for name in manifest.classes
-    }:
-        return (
-            f"the label is one of {names} but for upper and lower case (spell it in --classes as "
-            "in the file, or change the file)"
-        )
-    compared = ""
-    if pa.types.is_boolean(label.type):
-        compared = "; truth values are spelled true and false"
-    elif pa.types.is_timestamp(label.type):
-        compared = "; a time is spelled as 2024-01-31 00:00:00"
-    elif pa.types.is_string(label.type):
-        compared = "; texts are compared, 1.0 is not 1"
-    return f"the label is none of {names} ({secret}{compared})"
+        return "the label is empty (leave the row out)"
+    return f"the label is no finite number ({NOT_SHOWN})"

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from labeldp.io.tables import TableFile, numbers_of
+from labeldp.io.labels import numbers_of
+from labeldp.io.tables import TableFile
 from labeldp.release import Release
 from labeldp.support.validate import InputError
 

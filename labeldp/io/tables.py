@@ -23,7 +23,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
-from labeldp.names import label_texts
 from labeldp.support.progress import progress_bar, say
 from labeldp.support.validate import InputError, did_you_mean
 
@@ -542,33 +541,3 @@ def is_empty(values: pa.Array) -> NDArray[np.bool_]:
         blank = pc.equal(pc.utf8_trim_whitespace(values), "").fill_null(True)
         missing = missing | blank.to_numpy(zero_copy_only=False)
     return missing
-
-
-def texts_of(labels: pa.Array) -> tuple[list[str], NDArray[np.int64]]:
-    """Returns the different labels as texts, and which of them each label is, int64 (n,).
-
-    Numbers and truth values become texts as `label_texts` says; a missing one is empty.
-    """
-    encoded = labels if pa.types.is_dictionary(labels.type) else labels.dictionary_encode()
-    texts = [*label_texts(encoded.dictionary.to_pandas().tolist()), ""]
-    places = encoded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
-    return texts, places.astype(np.int64)
-
-
-def codes_of(labels: pa.Array, classes: pd.Index) -> NDArray[np.int64]:
-    """Returns the position of each label among the classes, int64 (n,); -1: it is none of them.
-
-    Args:
-        labels: of any type.
-        classes: texts.
-    """
-    texts, places = texts_of(labels)
-    return classes.get_indexer(pd.Index(texts))[places].astype(np.int64)
-
-
-def numbers_of(labels: pa.Array) -> NDArray[np.float64]:
-    """Returns labels as numbers, float64 (n,); NaN where one is none."""
-    if pa.types.is_integer(labels.type) or pa.types.is_floating(labels.type):
-        return labels.to_numpy(zero_copy_only=False).astype(np.float64)
-    texts = pd.Series(label_texts(labels.to_pandas().tolist()))
-    return pd.to_numeric(texts, errors="coerce").to_numpy(np.float64)

@@ -62,7 +62,7 @@ class LabelStore:
         absent: bool = False,
     ) -> None:
         if bound is None:
-            check_labels(true_labels, num_classes)
+            check_labels(true_labels, num_classes, secret=True)
         else:
             check_values(true_labels, bound)
         self.__labels = true_labels.clone()

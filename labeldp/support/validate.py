@@ -156,8 +156,10 @@ def did_you_mean(value: object, known: Collection[str]) -> str:
     return f" (did you mean {names[near[0]]}?)" if near else ""
 
 
-def check_labels(labels: Tensor, num_classes: int) -> Tensor:
+def check_labels(labels: Tensor, num_classes: int, *, secret: bool = False) -> Tensor:
     """Returns `labels` if they are int64 (N,) in [0, num_classes), on the CPU.
+
+    With `secret` the message names the row of a wrong label and does not show it.
 
     Raises:
         InputError: wrong type, shape or range, or fewer than two classes.
@@ -173,8 +175,11 @@ def check_labels(labels: Tensor, num_classes: int) -> Tensor:
     if labels.numel():
         low, high = int(labels.min()), int(labels.max())
         if low < 0 or high >= num_classes:
-            wrong = low if low < 0 else high
-            raise InputError(f"labels must be in [0, {num_classes - 1}], got {wrong}")
+            what = f"got {low if low < 0 else high}"
+            if secret:
+                row = int(((labels < 0) | (labels >= num_classes)).nonzero()[0])
+                what = f"and that of row {row} is not (it is not shown, as labels are secret)"
+            raise InputError(f"labels must be in [0, {num_classes - 1}], {what}")
     return labels
 
 

@@ -55,7 +55,8 @@ def show_run(folder: Path) -> None:
         )
     if record.get("bayes_accuracy"):
         lines.insert(1, f"Bayes limit     {100 * record['bayes_accuracy']:.2f} %")
-    if record.get("bayes_accuracy") is None and record["per_class_accuracy"]:
+    is_secret = record.get("noise", SEEDED) != SEEDED  # a dash names a class without an example
+    if record.get("bayes_accuracy") is None and record["per_class_accuracy"] and not is_secret:
         lines.append(f"per class       {_per_class(record['per_class_accuracy'])}")
     is_tuned = any(key.startswith("tuned") for key in record.get("notes", {}))
     at_most = "at most " if is_tuned else ""

@@ -41,6 +41,8 @@ class DataBundle:
         fresh_labels: whether each trial draws its labels again; of the same labels the eps of all
             trials adds up.
         scores_probabilities: whether predicted probabilities are scored too (AUC and the like).
+        remark: what the labels say about the data set's settings, such as classes without an
+            example; shown to those alone whose labels are no secret.
     """
 
     name: str
@@ -59,6 +61,7 @@ class DataBundle:
     labels_per_unit: int = 1
     fresh_labels: bool = False
     scores_probabilities: bool = False
+    remark: str = ""
 
     @property
     def task(self) -> str:

@@ -2,12 +2,10 @@
 
 import hashlib
 import re
-import sys
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -18,7 +16,6 @@ from torch import Tensor
 
 from labeldp.store import LabelStore
 from labeldp.support import seeding
-from labeldp.support.progress import say
 from labeldp.support.validate import InputError, check_choice, check_integer, check_list
 from labeldp_bench.data import official
 from labeldp_bench.data.bundle import DataBundle, Dataset
@@ -44,14 +41,12 @@ def as_labels(file: str, key: str, labels: np.ndarray) -> np.ndarray:
         )
     cast = labels.astype(np.int64)
     if not np.array_equal(cast, labels):  # uint64 beyond 2**63
-        raise InputError(f"{file}: {key} must be class numbers from 0 on, got {labels.max()}")
+        raise InputError(f"{file}: {key} must be class numbers from 0 on, got some beyond 2**63")
     return cast
 
 
 def check_label_range(file: str, train: np.ndarray, test: np.ndarray, num_classes: int) -> None:
-    """Refuses labels outside [0, K); reports classes without an example.
-
-    Such a class is no error: classes are declared before anybody looks at the labels.
+    """Refuses labels outside [0, K), without showing one.
 
     Args:
         file: its name, for the message.
@@ -60,23 +55,32 @@ def check_label_range(file: str, train: np.ndarray, test: np.ndarray, num_classe
         num_classes: K >= 2.
 
     Raises:
-        InputError: a label is negative or too large.
+        InputError: a label is negative or too large; names its position.
     """
     for key, labels in (("y_train", train), ("y_test", test)):
-        low, high = int(labels.min()), int(labels.max())
-        if low < 0 or high >= num_classes:
+        for row in np.flatnonzero((labels < 0) | (labels >= num_classes))[:1]:
             raise InputError(
                 f"{file}: {key} must be in [0, {num_classes - 1}] for num_classes={num_classes}, "
-                f"got {low if low < 0 else high}"
+                f"and {key}[{row}] is not (it is not shown, as labels are secret)"
             )
+
+
+def absent_classes(file: str, train: np.ndarray, test: np.ndarray, num_classes: int) -> str:
+    """Returns a line on classes without an example; empty if there is none.
+
+    Such a class is no error: classes are declared before anybody looks at the labels.
+
+    Args:
+        file: its name.
+        train: int64 (N,), in [0, K).
+        test: int64 (M,), in [0, K).
+        num_classes: K >= 2.
+    """
     present = np.union1d(train, test)
-    if len(present) < num_classes:
-        absent = np.setdiff1d(np.arange(num_classes), present)
-        _tell(_absence(file, absent, num_classes, used=int(present.max()) + 1))
-
-
-def _absence(file: str, absent: np.ndarray, num_classes: int, used: int) -> str:
-    """Returns the line on classes without an example; `used`: the largest label + 1."""
+    absent = np.setdiff1d(np.arange(num_classes), present)
+    if not len(absent):
+        return ""
+    used = int(present.max()) + 1
     names = ", ".join(map(str, absent[:MOST_CLASSES_NAMED].tolist()))
     if len(absent) > MOST_CLASSES_NAMED:
         names += f" and {len(absent) - MOST_CLASSES_NAMED:,} more"
@@ -84,12 +88,6 @@ def _absence(file: str, absent: np.ndarray, num_classes: int, used: int) -> str:
     if len(absent) == num_classes - used and used >= 2:  # all at the end: is the number wrong?
         line += f" (if there are only {used}: dataset.num_classes={used})"
     return line
-
-
-@cache
-def _tell(text: str) -> None:
-    """Says a line once per process, however often a file is read."""
-    say(text, sys.stderr)
 
 
 MAX_CHANNELS = 4
@@ -155,7 +153,11 @@ class ImageData:
                 shaped, or a limit exceeds what it holds.
         """
         train, test = self._splits(data_dir)
-        return replace(self._bundle(train, test, seed), written=written_at(data_dir, self._file))
+        return replace(
+            self._bundle(train, test, seed),
+            written=written_at(data_dir, self._file),
+            remark=absent_classes(f"{self._file}.npz", train.labels, test.labels, self.num_classes),
+        )
 
     def draw_without_labels(self, data_dir: Path, seed: int) -> DataBundle:
         """Returns what `draw` returns, with a store whose labels are absent; none are read."""
@@ -437,8 +439,8 @@ class ImbalancedImages(ImageData):
             members = np.flatnonzero(split.labels == label).tolist()
             if len(members) < count:
                 raise InputError(
-                    f"{self.name} needs {count} {what} images of class {label}, "
-                    f"{self.source} has {len(members)} (lower dataset.train_counts)"
+                    f"{self.name} needs more {what} images of some class than {self.source} has "
+                    "(lower dataset.train_counts)"
                 )
             chosen += sorted(members, key=digests.__getitem__ if by_hash else None)[:count]
         chosen.sort(key=digests.__getitem__ if by_hash else None)

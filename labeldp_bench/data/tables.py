@@ -14,7 +14,9 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.io.columns import encoded
-from labeldp.io.tables import READERS, TableFile, label_texts, texts_of
+from labeldp.io.labels import texts_of, wrong_label
+from labeldp.io.tables import READERS, TableFile
+from labeldp.names import label_texts
 from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp.support.validate import (
@@ -315,7 +317,7 @@ class OwnTable(TableData):
     """One file with a row per example, public columns and one column of labels.
 
     The names of the classes are said, not read: which answers occur is part of the secret, and a
-    list read from private labels gives the rare ones away.
+    list read from private labels gives the rare ones away. No message shows a label.
 
     Args:
         file: CSV, TSV (also .gz) or Parquet; the path is no part of a run's identity.
@@ -366,8 +368,8 @@ class OwnTable(TableData):
         """Returns the rows of the file."""
         path = Path(self.file).expanduser()
         options = ("dataset.file: ", "dataset.drop", "dataset.categorical")
-        table = TableFile(path, options=options)
-        keys = {"label": [self.label], "unit": [self.unit] if self.unit else []}
+        table = TableFile(path, secret=str(self.label), options=options)
+        keys = {"unit": [self.unit] if self.unit else []}
         keys |= {key: list(map(str, getattr(self, key) or ())) for key in LISTS}
         left_out = [str(self.label), *keys["drop"], *map(str, keys["unit"])]
         for key, names in keys.items():
@@ -394,7 +396,8 @@ class OwnTable(TableData):
 
         Texts are compared as they are written, and otherwise as numbers: 1.0 is the class 1.
         """
-        texts, places = texts_of(table.read_labels(str(self.label)).combine_chunks())
+        labels = table.read_labels(str(self.label)).combine_chunks()
+        texts, places = texts_of(labels)
         file, counts = table.path.name, np.bincount(places, minlength=len(texts))
         if self.classes == PUBLIC:
             there = [text for text, count in zip(texts, counts, strict=True) if text and count]
@@ -411,12 +414,8 @@ class OwnTable(TableData):
         code_of = [known.get(text, known.get(_number_text(text) or "", -1)) for text in texts]
         codes = np.array(code_of, dtype=np.int64)[places]
         for row in np.flatnonzero(codes < 0)[:1]:
-            where, text = f"{file}, row {row + 1}, column {self.label}", texts[places[row]]
-            if not text:
-                raise InputError(f"{where}: the label is missing")
-            raise InputError(
-                f"{where}: {text!r} is not one of dataset.classes=[{','.join(classes)}]"
-            )
+            what = wrong_label(labels.slice(row, 1), classes, "dataset.classes", by_number=True)
+            raise InputError(f"{file}, row {row + 1}, column {self.label}: {what}")
         return codes, len(classes)
 
 
@@ -493,10 +492,9 @@ class RTable(TableData):
         table = table[table[self.label].notna()].reset_index(drop=True)
         codes = pd.Index(list(self.classes)).get_indexer(table[self.label])
         if (codes < 0).any():
-            other = table[self.label][codes < 0].iloc[0]
             raise InputError(
-                f"dataset.classes={list(self.classes)} lacks {other}, which is a value of "
-                f"{self.label} in {self.item}"
+                f"dataset.classes={list(self.classes)} lacks a value that {self.label} has in "
+                f"{self.item}"
             )
         columns = table[list(self.columns)]
         return Rows(self.name, columns, codes.astype(np.int64), len(self.classes))

@@ -215,6 +215,11 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
     check_integer("seed", plain["seed"], low=0, high=LARGEST_SEED)
     if check_choice("noise", plain["noise"], NOISES) == SEEDED:
         del plain["noise"]  # the only kind before there was a choice
+    elif (plain.get("dataset") or {}).get("classes") == "public":
+        raise InputError(
+            "dataset.classes=public reads off the labels which classes there are, and noise=secret "
+            "is for labels that nobody may know (name all: dataset.classes=[no,yes])"
+        )
     if choices.get("stages") and choices["learner"] != "multi_stage":
         raise InputError(
             f"stages={choices['stages']} is for learner=multi_stage (mechanism=lp_2st or lp_mst), "

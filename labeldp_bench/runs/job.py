@@ -19,6 +19,7 @@ from joblib import Parallel, delayed
 from torch import Tensor
 
 from labeldp.mechanisms.base import LabelMechanism
+from labeldp.store import ReleaseError
 from labeldp.support.files import CannotWrite, write_text, writing
 from labeldp.support.last_results import LastResults
 from labeldp.support.progress import duration, progress_bar, say
@@ -26,13 +27,14 @@ from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import count_examples, file_of
 from labeldp_bench.experiments.cell import Cell, Parts
+from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.interfaces import Model, NetworkFactory
 from labeldp_bench.pretraining.weights import pretrained
 from labeldp_bench.records.record import CHECKPOINT, is_done
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.result import Outcome
 from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data_and_model
-from labeldp_bench.support.device import DeviceLost, device_lost, out_of_memory
+from labeldp_bench.support.device import DeviceLost, device_failed, device_lost, out_of_memory
 from labeldp_bench.support.process import comes_from_ctrl_c, ignoring_ctrl_c, keep_memory
 from labeldp_bench.training.fit import IMAGE_AXES
 from labeldp_bench.training.stopwatch import LONG_RUN_SECONDS
@@ -43,16 +45,27 @@ TRAINED = (
 )
 NOT_TRAINED = "free the machine of other work, or take fewer classes or examples"
 """What to do where memory ran out, with and without a network."""
+TELLS_NO_LABEL = (InputError, ReleaseError, OSError)
+"""Errors whose words are ours, or the system's."""
 ReportFailure = Callable[[Cell, Path, Exception], None]
 """Called with a cell that failed, its folder and the reason."""
 
 
 def write_failure(cell: Cell, folder: Path, error: Exception) -> None:
-    """Writes `error.txt`, and one line on stderr, about a cell that failed."""
-    path = folder / "error.txt"
-    with contextlib.suppress(CannotWrite):  # a full disk, which may be the failure itself
-        write_text(path, "".join(traceback.format_exception(error)))
+    """Writes `error.txt`, and one line on stderr, about a cell that failed.
+
+    Where labels are secret, an error that was not made for a user is shown by its kind and place
+    alone: its words may quote a label.
+    """
+    path, trace = folder / "error.txt", "".join(traceback.format_exception(error))
     text = " ".join(str(error).split())
+    if cell.noise != SEEDED:
+        if not isinstance(error, TELLS_NO_LABEL) and not device_failed(error):
+            text = "its message is withheld, as it may hold a secret label"
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        trace = f"{frames}{type(error).__name__}: {text}\n"
+    with contextlib.suppress(CannotWrite):  # a full disk, which may be the failure itself
+        write_text(path, trace)
     if out_of_memory(error):
         text = f"out of memory ({TRAINED if cell.has('trainer') else NOT_TRAINED})"
     elif not isinstance(error, InputError):
@@ -188,7 +201,7 @@ def _block(cells: bytes, trials: range, environment: Environment) -> bytes:
     """
     torch.set_num_threads(1)
     runs = [Run(run.cell, run.folder, run.parts) for run in _runs(cells, environment)]
-    trial_data = TrialData(runs[0], environment)
+    trial_data = TrialData(runs, environment)
     given: list[list[Outcome]] = []
     for trial in trials:
         given.append(list(run_trial(runs, trial, trial_data)))
@@ -296,7 +309,7 @@ class Job:
         """Runs all trials and writes the records."""
         if not self.runs:
             return
-        trial_data = TrialData(self.runs[0], self.environment)
+        trial_data = TrialData(self.runs, self.environment)
         first = self.runs[0].parts
         try:
             share_data_and_model(self.runs, self._model(trial_data))

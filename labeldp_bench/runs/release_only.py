@@ -114,7 +114,7 @@ def _draw(cell: Cell, parts: Parts, environment: Environment, path: Path) -> Non
     """Draws the releases, writes them to `path`, and says what they cost."""
     mechanism = parts.mechanism
     run = Run(cell, path.parent, parts)
-    trial_data = TrialData(run, environment)
+    trial_data = TrialData([run], environment)
     data, seed = trial_data.of(0), trial_data.seed(0)
     mechanism = share_of_unit(mechanism, data.labels_per_unit)
     learner = learner_of_unit(parts.learner, data.labels_per_unit)

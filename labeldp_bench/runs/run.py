@@ -5,9 +5,10 @@ once; most often there is a single cell. What stands around the line is in `job.
 progress, failures, worker processes.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -44,13 +45,14 @@ class TrialData:
     """The data of a job's trials; keeps the last, which pre-training and the record need too.
 
     Args:
-        run: one of the job's; all have the same data set and seed.
+        runs: of the job; all have the same data set and seed.
         environment: where files lie.
     """
 
-    def __init__(self, run: Run, environment: Environment) -> None:
-        self.dataset, self.environment = run.parts.dataset, environment
-        self.run_seed = run.cell.seed
+    def __init__(self, runs: Sequence[Run], environment: Environment) -> None:
+        self.dataset, self.environment = runs[0].parts.dataset, environment
+        self.run_seed = runs[0].cell.seed
+        self.is_secret = any(run.cell.noise != SEEDED for run in runs)
         self._trial = -1
 
     def seed(self, trial: int) -> int:
@@ -65,7 +67,15 @@ class TrialData:
                 draw = unlabelled(self.dataset).draw_without_labels
             self.last = draw(self.environment.data_dir, self.seed(trial))
             self._trial = trial
+            if self.last.remark and not self.is_secret:
+                _say_once(self.last.remark)
         return self.last
+
+
+@cache
+def _say_once(text: str) -> None:
+    """Says a line once per process, however often a file is read."""
+    say(text, sys.stderr)
 
 
 def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterator[Outcome]:

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from labeldp.io.tables import TableFile, codes_of
+from labeldp.io.labels import codes_of
+from labeldp.io.tables import TableFile
 from labeldp.manifest import Manifest
 from labeldp.models import load_model, model_for, save_model
 from labeldp.privatization import privatize

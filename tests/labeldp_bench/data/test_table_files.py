@@ -108,14 +108,16 @@ def test_a_unit_is_one_however_its_name_is_written(tmp_path):
     ("change", "keys", "says"),
     [
         (lambda t: t.assign(answer=t.answer.where(t.index != 16, "maybe")), {},
-         "row 17, column answer: 'maybe' is not one of"),
+         "row 17, column answer: the label is none of no,yes .*it is not shown"),
         (lambda t: t.assign(answer=t.answer.where(t.index != 16)), {},
-         "row 17, column answer: the label is missing"),
+         "row 17, column answer: the label is empty"),
+        (lambda t: t.assign(answer=t.answer.where(t.index != 16, "No")), {},
+         "row 17, column answer: .* upper and lower case .*dataset.classes"),
         (lambda t: t.assign(age=t.age.where(t.index != 4, "old")), {"numeric": ["age"]},
          "row 5, column age: 'old' is not a number"),
         (lambda t: t.assign(age=t.age.where(t.index != 4, np.inf).astype(float)), {},
          "row 5, column age: the number is infinite"),
-        (None, {"label": "answers"}, "did you mean answer"),
+        (None, {"label": "answers"}, "no column answers .* not shown, as they may be labels"),
         (None, {"classes": None}, "dataset.classes must be given"),
         (None, {"classes": ["no", "no"]}, "two or more different names"),
         (None, {"unit": "answer"}, "dataset.unit=answer is the column of labels"),
@@ -263,7 +265,7 @@ def test_rows_without_an_answer_are_left_out_and_columns_are_named(of_r):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"classes": [0, 2]}, "classes=.* lacks 1.0"),
+        ({"classes": [0, 2]}, "classes=.* lacks a value that answer has"),
         ({"label": "vote"}, "got vote"),
         ({"columns": ["age", "answer"]}, "got answer"),
         ({"item": "letters/cd"}, "no file _data/letters/cd"),

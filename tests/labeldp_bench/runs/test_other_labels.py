@@ -119,7 +119,7 @@ def learned(recipe, labels, folder, plant=None):
     )
     folder.mkdir()
     run = Run(cell, folder, parts)
-    trial_data = TrialData(run, Environment(folder, folder, CPU))
+    trial_data = TrialData([run], Environment(folder, folder, CPU))
     [outcome] = run_trial([run], 0, trial_data)
     assert outcome.error is None, outcome.error
     rest = {key: value for key, value in vars(outcome).items() if key not in DIAGNOSTICS}

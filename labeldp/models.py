@@ -1,7 +1,10 @@
 """The model of the command line, and its file."""
 
+import json
 import re
 import warnings
+import zipfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,76 +12,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import skops.io
-from numpy.typing import ArrayLike
-from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
-from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
-from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from skops.io.exceptions import UntrustedTypesFoundException
 
 from labeldp import metrics
-from labeldp.classifier import LabelDPClassifier
+from labeldp.classifier import LabelDPClassifier, class_array
 from labeldp.cross_validation import cross_val_predict
 from labeldp.estimates import Estimate
 from labeldp.io.columns import numeric_columns, to_features
+from labeldp.linear import LinearModel
+from labeldp.manifest import check_classes
 from labeldp.release import Release
-from labeldp.rows import objects_in
 from labeldp.support.files import replacing
 from labeldp.support.validate import InputError, check_choice
-
-TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
-"""The only type of boosted trees that skops does not trust by itself, for that reason."""
-
-
-def check_trees(model: object, file: str) -> None:
-    """Refuses trees whose indices lead out of their arrays or in a circle, wherever they are.
-
-    scikit-learn follows them without looking.
-
-    Args:
-        model: as it was read.
-        file: its name, for the message.
-
-    Raises:
-        InputError: a tree that no fit can have made.
-    """
-    for each in objects_in(model):
-        if isinstance(each, BaseHistGradientBoosting):
-            width = vars(each).get("n_features_in_")
-            trees = [tree for stage in vars(each).get("_predictors", []) for tree in stage]
-            if not isinstance(width, int) or not all(_sound(tree, width) for tree in trees):
-                raise InputError(f"{file} is damaged: a tree leads out of its table of nodes")
-
-
-def _sound(tree: object, width: int) -> bool:
-    """Returns whether every path of a tree ends in a leaf, and asks only for columns that exist."""
-    if not isinstance(tree, TreePredictor):
-        return False
-    nodes = tree.nodes
-    if not isinstance(nodes, np.ndarray) or nodes.dtype != PREDICTOR_RECORD_DTYPE or not len(nodes):
-        return False
-    place = np.arange(len(nodes))
-    inner = nodes["is_leaf"] == 0
-    # scikit-learn numbers a child after its parent, so that no path comes back.
-    children = np.stack([nodes["left"], nodes["right"]]).astype(np.int64)
-    ahead = ((children > place) & (children < len(nodes))).all(0)
-    column = (nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < width)
-    number = nodes["is_categorical"] == 0  # columns come as numbers, see `columns.to_features`
-    return bool((ahead & column & number)[inner].all())
-
+from labeldp.trees import Bins, BoostedClassifier, Stage, TreeSettings, regressor
 
 MOST_CATEGORIES = 50
 """Of one column; rarer ones share an indicator."""
-TRUSTED = [
-    "numpy.dtype",
-    "labeldp.classifier.LabelDPClassifier",
-    "labeldp.linear.LinearModel",
-    "labeldp.trees.Bins",
-    "labeldp.trees.BoostedClassifier",
-    "labeldp.trees.Stage",
-    TREE,
-]
-"""Types that a model file may hold, beside those of scikit-learn and NumPy that skops trusts."""
 LINEAR, TREES = "linear", "boosted_trees"
 MODELS = (LINEAR, TREES)
 """Names on the command line, as in Python."""
@@ -220,26 +171,195 @@ def save_model(model: Pipeline, path: Path) -> None:
         skops.io.dump(model, partial)
 
 
+WRITTEN = {
+    "DictNode": {"builtins.dict"},
+    "DTypeNode": {"numpy.dtype"},
+    "JsonNode": {"builtins.str"},
+    "ListNode": {"builtins.list"},
+    "LossNode": {"sklearn._loss._loss.CyHalfSquaredError"},
+    "NdArrayNode": {"numpy.float64", "numpy.int64", "numpy.ndarray", "numpy.uint64"},
+    "ObjectNode": {
+        "labeldp.classifier.LabelDPClassifier",
+        "labeldp.linear.LinearModel",
+        "labeldp.trees.Bins",
+        "labeldp.trees.BoostedClassifier",
+        "labeldp.trees.Stage",
+        "sklearn._loss.link.IdentityLink",
+        "sklearn._loss.link.Interval",
+        "sklearn._loss.loss.HalfSquaredError",
+        "sklearn.compose._column_transformer.ColumnTransformer",
+        "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
+        "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingRegressor",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "sklearn.impute._base.MissingIndicator",
+        "sklearn.impute._base.SimpleImputer",
+        "sklearn.pipeline.Pipeline",
+        "sklearn.preprocessing._data.StandardScaler",
+        "sklearn.preprocessing._encoders.OneHotEncoder",
+    },
+    "RandomGeneratorNode": {"numpy.random._generator.Generator"},
+    "SliceNode": {"builtins.slice"},
+    "TupleNode": {"builtins.tuple"},
+    "TypeNode": {"builtins.str", "numpy.float32"},
+}
+"""All types that a model file of `labeldp fit` holds, by how skops makes them."""
+
+
 def load_model(path: Path) -> Pipeline:
     """Returns the model that `save_model` wrote.
 
     Raises:
-        InputError: no such file, no model, or one with types that are not trusted.
+        InputError: no such file, no model, or one that `labeldp fit` cannot have written.
     """
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     try:
-        model = skops.io.load(path, trusted=TRUSTED)
-    except UntrustedTypesFoundException as error:
-        raise InputError(
-            f"{path} is not trusted: {' '.join(str(error).split())} (if an older `labeldp fit` "
-            "wrote it: fit it again)"
-        ) from None
-    except InputError as error:  # of `LabelDPClassifier`
+        _check_types(path)
+        model = skops.io.load(path, trusted=sorted(set().union(*WRITTEN.values())))
+        for damage in _damages(model):
+            raise InputError(f"it is damaged: {damage} (fit again)")
+    except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except Exception:  # a torn or foreign file may raise anything
         raise InputError(f"{path} holds no model (write one by `labeldp fit`)") from None
-    if not isinstance(model, Pipeline) or not isinstance(model[-1], LabelDPClassifier):
-        raise InputError(f"{path} holds another model (write one by `labeldp fit`)")
-    check_trees(model, str(path))
     return model
+
+
+def _check_types(path: Path) -> None:
+    """Refuses a file with anything that `save_model` never writes, before skops makes any of it."""
+    with zipfile.ZipFile(path) as file:
+        if sum(entry.file_size for entry in file.infolist()) > path.stat().st_size:
+            raise InputError("it is compressed, as `labeldp fit` never writes it (fit again)")
+        left = [json.loads(file.read("schema.json"))]
+    arrays: dict[str, int] = {}
+    while left:
+        each = left.pop()
+        if isinstance(each, list):
+            left += each
+        elif isinstance(each, dict):
+            left += each.values()
+            if "__loader__" in each:
+                name = f"{each['__module__']}.{each['__class__']}"
+                if name not in WRITTEN.get(each["__loader__"], ()):
+                    steps = sorted(name.rpartition(".")[2] for name in WRITTEN["ObjectNode"])
+                    raise InputError(
+                        f"it holds {name[:80]}, which `labeldp fit` never writes (allowed are "
+                        f"{', '.join(steps)}: fit again)"
+                    )
+            # skops reads an array once for each number that it goes by.
+            number = each.get("__id__")
+            if "file" in each and (not number or arrays.setdefault(each["file"], number) != number):
+                raise InputError("it holds an array twice, as `labeldp fit` never does (fit again)")
+
+
+def _damages(model: Any) -> Iterator[str]:
+    """Yields where a model is none that `labeldp fit` writes; native code would follow it there."""
+    own = _like(model)
+    for place in _differences(model, own, "model"):
+        yield f"{place} is not what this version of `labeldp fit` writes"
+    width = own["classifier"].n_features_in_
+    for stage in getattr(model["classifier"].model_, "stages", []):
+        for (tree,) in (each for trees in stage.trees for each in trees._predictors):
+            if not _is_sound(tree.nodes, width):
+                yield "a tree leads out of its table of nodes"
+
+
+def _like(model: Any) -> Pipeline:
+    """Returns a model of the same columns, categories and classes, whose numbers say nothing."""
+    found, fitted = model["columns"], model["classifier"]
+    cells: dict[str, NDArray] = {}
+    if numbers := numbers_of(model):
+        imputer = found.named_transformers_["numbers"]["simpleimputer"]
+        missing = {numbers[place] for place in imputer.indicator_.features_}
+        cells = {name: np.array([np.nan if name in missing else 0.0, 0.0]) for name in numbers}
+    if is_mixed := len(columns_of(model)) > len(numbers):
+        encoder = found.named_transformers_["categories"]
+        of_each = encoder.feature_names_in_, encoder.categories_, encoder.infrequent_categories_
+        for name, texts, rare in zip(*of_each, strict=True):
+            known = texts.astype(str).astype(object)
+            often = known if rare is None else known[~np.isin(known, rare)]
+            cells[name] = np.r_[known, often]  # so that a fit finds the same ones rare
+    table = pd.DataFrame({name: cells[name][:2] for name in columns_of(model)})
+    own = model_for(table, fitted.estimator)
+    columns, classifier = own["columns"].fit(table), own["classifier"]
+    if is_mixed:
+        encoder = columns.named_transformers_["categories"]
+        # Each column by itself: a table of all would be as long as its longest.
+        parts = [
+            vars(clone(encoder).fit(pd.DataFrame({name: cells[name]})))
+            for name in encoder.feature_names_in_
+        ]
+        for key, value in parts[0].items():
+            if isinstance(value, list):
+                vars(encoder)[key] = [each for part in parts for each in part[key]]
+            elif isinstance(value, np.ndarray):
+                vars(encoder)[key] = np.concatenate([part[key] for part in parts])
+    classifier.classes_ = class_array(check_classes(fitted.classes_.tolist()))
+    size, width = len(classifier.classes_), columns.transform(table).shape[1]
+    classifier.n_features_in_ = width
+    classifier.fitted_rows_, classifier.eps_spent_ = np.zeros(0, np.uint64), 0.0
+    if fitted.estimator == LINEAR:
+        classifier.model_ = LinearModel(np.zeros((size, width)), np.zeros(size), 0.0)
+    else:
+        settings, blank = TreeSettings(), np.zeros((2, width), np.float32)
+        tree = regressor(settings).fit(blank, np.zeros(2), np.ones(2))
+        stage = Stage([tree] * (1 if size == 2 else size), 0.0)
+        stages = [stage] * min(len(fitted.model_.stages), settings.stages)
+        classifier.model_ = BoostedClassifier(Bins([blank[0]] * width), stages, np.zeros(size))
+    return own
+
+
+def _is_sound(nodes: NDArray, width: int) -> bool:
+    """Returns whether every path of a tree ends in a leaf, and asks only for columns that exist.
+
+    scikit-learn follows them without looking.
+    """
+    place = np.arange(len(nodes))
+    inner = nodes["is_leaf"] == 0
+    # scikit-learn numbers a child after its parent, so that no path comes back.
+    children = np.stack([nodes["left"], nodes["right"]]).astype(np.int64)
+    ahead = ((children > place) & (children < len(nodes))).all(0)
+    column = (nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < width)
+    number = nodes["is_categorical"] == 0  # columns come as numbers, see `columns.to_features`
+    is_finite = np.isfinite(nodes["value"]).all()
+    return bool(len(nodes) and is_finite and (ahead & column & number)[inner].all())
+
+
+OF_ANY_LENGTH = {"fitted_rows_", "edges", "bin_thresholds_", "nodes"}
+FREE = OF_ANY_LENGTH | {
+    "statistics_", "mean_", "var_", "scale_", "n_samples_seen_", "coefficients", "intercept",
+    "penalty", "eps_spent_", "constant", "share", "_baseline_prediction", "n_bins_non_missing_",
+    "n_threads",
+}  # fmt: skip
+"""Attributes whose values differ between models of the same columns and classes."""
+
+
+def _differences(found: Any, own: Any, place: str) -> Iterator[str]:
+    """Yields where a model has another form than our own one, which says how deep to look."""
+    name = place.rpartition(".")[2]
+    if type(found) is not type(own):
+        yield place
+    elif isinstance(own, dict) and found.keys() == own.keys():
+        for key in own:
+            yield from _differences(found[key], own[key], f"{place}.{key}")
+    elif isinstance(own, list | tuple) and len(found) == len(own):
+        for one, other in zip(found, own, strict=True):
+            yield from _differences(one, other, place)
+    elif isinstance(own, dict | list | tuple):
+        yield place
+    elif isinstance(own, np.ndarray):
+        is_long = name in OF_ANY_LENGTH and found.ndim == own.ndim
+        if found.dtype != own.dtype or not (is_long or found.shape == own.shape):
+            yield place
+        elif own.dtype == object:
+            yield from _differences(found.tolist(), own.tolist(), place)
+        elif name == "nodes":  # see `_is_sound`
+            return
+        elif not (np.isfinite(found).all() if name in FREE else np.array_equal(found, own)):
+            yield place
+    elif isinstance(own, str | int | float | type | np.generic | np.dtype):
+        # As texts, because NaN is not equal to NaN.
+        if not (np.isfinite(found) if name in FREE else repr(found) == repr(own)):
+            yield place
+    else:
+        yield from _differences(getattr(found, "__dict__", {}), getattr(own, "__dict__", {}), place)

@@ -143,7 +143,7 @@ def _stage(
         gradient, curvature = (gradient[:, 1:] - gradient[:, :1]) / 2, curvature[:, 1:]
     pull = curvature if weights is None else curvature * weights[:, None]
     pairs = zip((-gradient / curvature).numpy().T, pull.numpy().T, strict=True)
-    trees = [_regressor(settings).fit(x, step, weight) for step, weight in pairs]
+    trees = [regressor(settings).fit(x, step, weight) for step, weight in pairs]
     whole = Stage(trees, 1.0)
     outputs, before = whole.outputs(x), _mean_loss(loss, logits, y, weights)
     for share in STEPS:
@@ -152,7 +152,8 @@ def _stage(
     return Stage(trees, 0.0)
 
 
-def _regressor(settings: TreeSettings) -> "HistGradientBoostingRegressor":
+def regressor(settings: TreeSettings) -> "HistGradientBoostingRegressor":
+    """Returns the unfitted trees of one class in one stage."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     return HistGradientBoostingRegressor(

@@ -99,9 +99,18 @@ def probabilities_of(model: "Pipeline", plain: pd.DataFrame, file: str) -> NDArr
             f"counts as {counts_as}",
             stacklevel=1,
         )
-    with warnings.catch_warnings():  # of unknown categories, in words that name no column
+    # Warnings of unknown categories name no column; numbers that overflow are an error below.
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.filterwarnings("ignore", "Found unknown categories", UserWarning)
-        return np.asarray(model.predict_proba(plain))
+        try:
+            found = np.asarray(model.predict_proba(plain))
+        except InputError:
+            raise
+        except ValueError:  # of scikit-learn
+            found = np.array(np.nan)
+    if not np.isfinite(found).all():
+        raise InputError(f"{file} cannot be predicted: the model's numbers overflow (fit again)")
+    return found
 
 
 def in_spreadsheet(cell: object) -> object:

@@ -3,7 +3,7 @@
 from labeldp_bench.models.clusters import Clusters
 from labeldp_bench.models.convolutional import CNN, Airbench, Inception, LinearClassifier
 from labeldp_bench.models.efficientnet import EfficientNetLite
-from labeldp_bench.models.graphs import LaplaceLearning, PoissonLearning
+from labeldp_bench.models.graphs import LaplaceLearning
 from labeldp_bench.models.linear_heads import Probe, Ridge
 from labeldp_bench.models.neighbours import Cubes, NearestNeighbours
 from labeldp_bench.models.networks import GradientNetwork, NetworkModel
@@ -27,7 +27,6 @@ __all__ = [
     "Logistic",
     "NearestNeighbours",
     "NetworkModel",
-    "PoissonLearning",
     "Probe",
     "ResNet",
     "Ridge",

@@ -1,7 +1,7 @@
 """Networks and neighbour models: `network(num_classes=K, image_shape=(H, W, C))`."""
 
 from labeldp_bench.models.clusters import Clusters
-from labeldp_bench.models.convolutional import CNN, Airbench, Inception, LinearClassifier
+from labeldp_bench.models.convolutional import CNN, Airbench, LinearClassifier
 from labeldp_bench.models.efficientnet import EfficientNetLite
 from labeldp_bench.models.graphs import LaplaceLearning
 from labeldp_bench.models.linear_heads import Probe, Ridge
@@ -21,7 +21,6 @@ __all__ = [
     "Eigenmaps",
     "GradientNetwork",
     "GraphGaussianProcess",
-    "Inception",
     "LaplaceLearning",
     "LinearClassifier",
     "Logistic",

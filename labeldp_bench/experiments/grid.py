@@ -14,15 +14,7 @@ from labeldp.support.validate import InputError
 
 OF_THE_SWEEP = ("experiment", "sweep", "cells", "table")
 """Keys that say which cells there are, and take one value."""
-LOCAL = (
-    "out_dir",
-    "data_dir",
-    "device",
-    "checkpoint_epochs",
-    "release_only",
-    "releases",
-    "capture",
-)
+LOCAL = ("out_dir", "data_dir", "device", "checkpoint_epochs", "capture")
 """Where cells run: one value for a whole sweep, and no part of a cell."""
 Axes = dict[str, list[str]]
 """The values that each key of a command line takes."""

@@ -131,8 +131,6 @@ class MultiStage(RetrainingLearner):
     warm_start: bool = False
     domain_weight: float = 0.0
 
-    needs_first: ClassVar[str] = "a model, which gives a later release its prior,"
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_made("learner.first", self.first, Mechanism, see="learner")

@@ -4,9 +4,8 @@ import hashlib
 import re
 import sys
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -154,16 +153,10 @@ class ImageData:
             InputError: the file is absent and cannot be fetched, or it is damaged or wrongly
                 shaped, or a limit exceeds what it holds.
         """
-        train, test = self._splits(data_dir)
-        return replace(self._bundle(train, test, seed), written=written_at(data_dir, self._file))
-
-    @property
-    def _file(self) -> str:
-        """The file's name without `.npz`."""
-        return self.name
+        return self._bundle(*self._splits(data_dir), seed)
 
     def _splits(self, data_dir: Path) -> tuple[Split, Split]:
-        return load_images(data_dir, self._file, self.num_classes)
+        return load_images(data_dir, self.name, self.num_classes)
 
     def _bundle(self, train: Split, test: Split, seed: int) -> DataBundle:
         train = self._limited(train, "limit_train", self.limit_train, seed)
@@ -205,12 +198,6 @@ def hash_arrays(*arrays: np.ndarray) -> str:
 def file_of(data_dir: Path, name: str) -> Path:
     """Returns where the data set `name` lies; `~` is understood."""
     return data_dir.expanduser() / f"{name}.npz"
-
-
-def written_at(data_dir: Path, name: str) -> str:
-    """Returns when the file of a data set was last written, UTC: '2026-11-23T07:41:02.000123'."""
-    seconds = file_of(data_dir, name).stat().st_mtime
-    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
 
 
 def count_examples(path: Path) -> int | None:
@@ -318,10 +305,6 @@ class CoarseImages(ImageData):
         for group in self.groups:
             check_integer("dataset.groups", group, low=0, high=self.num_classes - 1)
 
-    @property
-    def _file(self) -> str:
-        return self.source
-
     def _splits(self, data_dir: Path) -> tuple[Split, Split]:
         groups = np.array(self.groups, dtype=np.int64)
         fine = load_images(data_dir, self.source, len(groups))
@@ -387,7 +370,6 @@ class ImbalancedImages(ImageData):
         fingerprint = hashlib.sha256(b"".join([*sorted(train_digests), *sorted(test_digests)]))
         return replace(
             self._bundle(train_part, test_part, seed),
-            written=written_at(data_dir, self.source),
             selection_sha256=fingerprint.hexdigest(),
             extra_tests={
                 "balanced": self._limited(test, "limit_test", self.limit_test, seed).tensors()
@@ -410,30 +392,3 @@ class ImbalancedImages(ImageData):
             chosen += sorted(members, key=digests.__getitem__ if by_hash else None)[:count]
         chosen.sort(key=digests.__getitem__ if by_hash else None)
         return split.take(np.array(chosen)), [digests[index] for index in chosen]
-
-
-def hash_of_images(train: Split, test: Split) -> str:
-    """Returns the SHA-256 of all images and of the test labels; no training label counts."""
-    return _joined_digests(_digests(train.images, None), _digests(test.images, test.labels))
-
-
-def hash_with_training_labels(train: Split) -> str:
-    """Returns the SHA-256 of the training images, each with its label.
-
-    For public labels alone, and never for a record: whoever knows all labels but one could read
-    that one off the hash.
-    """
-    return _joined_digests(_digests(train.images, train.labels))
-
-
-def _digests(images: np.ndarray, labels: np.ndarray | None) -> list[bytes]:
-    """Returns a digest of each example, sorted."""
-    before = [b""] * len(images) if labels is None else [int(y).to_bytes(8, "big") for y in labels]
-    return sorted(
-        hashlib.sha256(label + image.tobytes()).digest()
-        for label, image in zip(before, images, strict=True)
-    )
-
-
-def _joined_digests(*parts: Iterable[bytes]) -> str:
-    return hashlib.sha256(b"".join(digest for part in parts for digest in part)).hexdigest()

@@ -1,16 +1,11 @@
-"""Runs with secret noise, and what a message says of training labels."""
+"""Runs with secret noise."""
 
 import json
-import re
 
 import pytest
 import torch
 
-from labeldp.support.validate import InputError
-from labeldp_bench.data.images import hash_of_images, read_npz
-from labeldp_bench.data.official import OFFICIAL, OfficialData
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.runs.changed_data import _compare_public
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.runs.run import open_store
@@ -61,13 +56,3 @@ def test_enhancement_is_not_called_secret(tiny_network, tiny_images, tmp_path):
     cell = compose_cell([*tiny_network, "mechanism=ple", "noise=secret"])
     _, errors = record(cell, environment(tmp_path / "a", tiny_images))
     assert errors and errors[0].startswith("noise=secret protects nothing here: mechanism=ple")
-
-
-def test_no_message_holds_a_hash_of_training_labels(tiny_images, monkeypatch):
-    # Who knows all labels of a file but one tried the classes until the hash fitted: 20 of 20.
-    path = tiny_images / "tiny.npz"
-    images = hash_of_images(*read_npz(path))
-    monkeypatch.setitem(OFFICIAL, "tiny", OfficialData("", 3, 0, images, "0" * 64))
-    with pytest.raises(InputError, match="other training labels than the tiny of the") as caught:
-        _compare_public("tiny", path)
-    assert not re.search("[0-9a-f]{12}", str(caught.value).replace(str(path), ""))

@@ -44,11 +44,9 @@ MECHANISMS: tuple[ClassMechanism, ...] = (
     mechanisms.LocalHashing(eps=EPS),
     mechanisms.AdditiveLaplace(eps=EPS),
     mechanisms.RandomizedResponseWithPrior(eps=EPS),
-    mechanisms.TopKSubset(eps=EPS),
     mechanisms.BlockRR(eps=EPS, favoured=2),
     mechanisms.OptimalMechanism(eps=EPS),
 )
-TAKES_PRIOR_PER_EXAMPLE = (mechanisms.RandomizedResponseWithPrior, mechanisms.TopKSubset)
 # Their client of one label: module, function, further arguments.
 MULTI_FREQ = {
     "RandomizedResponse": ("GRR", "GRR_Client", ()),
@@ -187,7 +185,7 @@ def measured(mechanism: ClassMechanism, num_classes: int, size: int) -> Row:
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(0, num_classes, (size,), generator=generator)
     prior = None
-    if isinstance(mechanism, TAKES_PRIOR_PER_EXAMPLE):
+    if isinstance(mechanism, mechanisms.RandomizedResponseWithPrior):
         prior = torch.rand((size, num_classes), generator=generator, dtype=torch.float64)
         prior = prior / prior.sum(1, keepdim=True)
 

@@ -69,7 +69,6 @@ MEASUREMENTS: dict[str, Callable[..., Measurement]] = {
     "rp_with_prior": mechanisms.RPWithPrior,
     "rr_on_bins": mechanisms.RROnBins,
     "rrwithprior": mechanisms.RandomizedResponseWithPrior,
-    "topk_subset": mechanisms.TopKSubset,
 }
 """All measurements with a claim, by name, built from eps at their default parameters."""
 

@@ -262,8 +262,6 @@ class Model(ABC):
 class Learner(ABC):
     """What configs/learner builds: asks the store for releases and fits a model to them."""
 
-    needs_first: ClassVar[str] = ""
-    """What must be there before the last release; empty where features and labels are enough."""
     trust: ClassVar[str] = "local"
     """'central' where the learner itself has a curator count labels, whatever the mechanism is."""
 

@@ -15,7 +15,7 @@ FEATURES_BUDGET = "features"
 SMALLER = ("card", FEATURES_BUDGET, "quick")
 """Budgets whose cells a table shows in lines of their own, below those of the paper's budget."""
 MODELS = {
-    "cnn": "CNN", "tiny_cnn": "tiny CNN", "inception": "Inception", "resnet18": "ResNet-18",
+    "cnn": "CNN", "tiny_cnn": "tiny CNN", "resnet18": "ResNet-18",
     "resnet18_w16": "ResNet-18 of 16 channels", "wrn28_2": "WRN-28-2", "wrn28_4": "WRN-28-4",
     "knn": "kNN", "graph_gaussian_process": "Gaussian process",
 }  # fmt: skip

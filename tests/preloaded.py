@@ -14,7 +14,6 @@ MODULES = (
     "labeldp_bench.models",
     "labeldp_bench.pretraining.recipes",
     "labeldp_bench.runs.job",
-    "labeldp_bench.runs.release_only",
     "hydra._internal.hydra",
     "torch._dynamo",  # 1.5 s, which the first optimizer of a process takes
 )

@@ -14,7 +14,7 @@ SERVER.set_forkserver_preload(["tests.preloaded"])
 
 NPZ = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "data_dir=data"]
 """A network run on the folder of the fixture `tiny_images`."""
-TIMED = ("wall_seconds", "images_per_second", "device", "checksum", "data_written")
+TIMED = ("wall_seconds", "images_per_second", "device", "checksum")
 """Fields of a record that differ from one run of a cell to the next."""
 HANGS = 600
 """Seconds after which a command hangs for sure, on a machine as busy as may be."""

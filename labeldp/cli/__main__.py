@@ -27,23 +27,12 @@ command says more of itself: labeldp plan --help"""
 def parser() -> OneLineParser:
     """Returns the parser of all commands."""
     # Imported here, so that Ctrl-C is one line from then on.
-    from labeldp.cli import (
-        audit,
-        evaluate,
-        fit,
-        leak,
-        monitor,
-        plan,
-        predict,
-        release,
-        report,
-        verify,
-    )
+    from labeldp.cli import audit, evaluate, fit, plan, predict, release, report, verify
 
     top = OneLineParser(prog="labeldp", description=DESCRIPTION)
     top.add_argument("--version", action="version", version=f"labeldp {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    modules = (plan, release, fit, predict, evaluate, report, monitor, leak, verify, audit)
+    modules = (plan, release, fit, predict, evaluate, report, verify, audit)
     for module in modules:
         summary, _, example = (module.__doc__ or "").partition("\n")
         own = commands.add_parser(

@@ -40,7 +40,7 @@ from labeldp.mechanisms.response import (
     RandomizedResponse,
     RandomizedResponseWithPrior,
 )
-from labeldp.mechanisms.subsets import SubsetSelection, TopKSubset
+from labeldp.mechanisms.subsets import SubsetSelection
 
 __all__ = [
     "AdditiveLaplace",
@@ -83,7 +83,6 @@ __all__ = [
     "RealMechanism",
     "SubsetSelection",
     "TeacherVotes",
-    "TopKSubset",
     "UnaryEncoding",
     "UnbiasedRandomizer",
 ]

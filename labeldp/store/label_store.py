@@ -45,22 +45,13 @@ class LabelStore:
         true_labels: int64 (N,), values in [0, K), or real labels, float64 (N,); CPU; copied.
         num_classes: K >= 2; 0 for real labels.
         bound: real labels lie in [-bound, bound], which is public; infinity is allowed.
-        absent: the labels are not in this process, and `true_labels` are zeros in their place.
-            Nothing can be drawn: what another process released is given again (`load_state_dict`).
 
     Attributes:
         unsanitised: what a curator found in the labels and did not protect; for the record.
         draws: the largest version of the draws of what was released.
     """
 
-    def __init__(
-        self,
-        true_labels: Tensor,
-        num_classes: int,
-        bound: float | None = None,
-        *,
-        absent: bool = False,
-    ) -> None:
+    def __init__(self, true_labels: Tensor, num_classes: int, bound: float | None = None) -> None:
         if bound is None:
             check_labels(true_labels, num_classes, secret=True)
         else:
@@ -71,7 +62,6 @@ class LabelStore:
         self.unsanitised: Notes = {}
         self.draws, self.distribution = DRAWS, DISTRIBUTION
         self._limit = num_classes if bound is None else float(bound)
-        self._absent = absent
         self._account = Account(len(true_labels), 0.0)  # closed: nothing may be spent
         self._openings: list[Account] = []
         self._seed: int | None = None
@@ -103,7 +93,7 @@ class LabelStore:
                 "the store was opened before, and a second account hides what the first one spent "
                 "(say again='what for'; spent_in_all adds up all openings)"
             )
-        store = LabelStore(self.__labels, self.num_classes, self.bound, absent=self._absent)
+        store = LabelStore(self.__labels, self.num_classes, self.bound)
         store._account = Account(len(self), check_eps(eps))
         store._seed, store._data = seed, data
         self._openings.append(store._account)
@@ -180,8 +170,8 @@ class LabelStore:
             drawn = Drawn(indices=indices, outputs=outputs, prior=prior, unsanitised=notes)
         elif not torch.equal(drawn["indices"], indices):
             raise BudgetError(
-                f"release {number} was of other labels before the run was cut off, or in the file "
-                "of releases= (delete its checkpoint.pt to start afresh; use the same learner)"
+                f"release {number} was of other labels before the run was cut off (delete its "
+                "checkpoint.pt to start afresh)"
             )
         self._left[name] = drawn
         self._book(measurement, eps, paying, delta=measurement.delta)
@@ -208,7 +198,6 @@ class LabelStore:
         self, measurement: Measurement, rows: Tensor | slice, noise: Noise, prior: Tensor | None
     ) -> tuple[Tensor, Notes]:
         """Returns the answer of true labels; an exception that leaves here holds none of them."""
-        self._check_present()
         try:
             return measurement.answer(self.__labels[rows].clone(), self._limit, noise, prior)
         except BaseException as error:  # also sys.exit, whose status may be a label
@@ -220,13 +209,6 @@ class LabelStore:
             if isinstance(error, KeyboardInterrupt):
                 failure = KeyboardInterrupt()
         raise failure  # with no cause and no frame of the one that was caught
-
-    def _check_present(self) -> None:
-        if self._absent:
-            raise BudgetError(
-                "the labels are not here, and the file of releases= does not hold this release "
-                "(make that file with the same mechanism and learner)"
-            )
 
     def _book(
         self, measurement: Measurement, eps: float, rows: Tensor | slice, **more: Any
@@ -267,7 +249,6 @@ class LabelStore:
             )
         self._account.check_rows(rows)
         self._account.check(rows, math.inf)
-        self._check_present()
         self._book(mechanism, math.inf, rows, reason=reason)
         return self.__labels[rows].clone()
 
@@ -324,8 +305,8 @@ class LabelStore:
     def released_agreement(self) -> float | None:
         """Share of true labels in the argmax set of their release, divided by that set's size.
 
-        None before the first release, or where the labels are absent. A diagnostic for the record,
-        not covered by eps: asked after each single release it would tell every label.
+        None before the first release. A diagnostic for the record, not covered by eps: asked after
+        each single release it would tell every label.
         """
         return self._mean(lambda release, labels: release.agreement(labels))
 
@@ -338,7 +319,7 @@ class LabelStore:
         return self._mean(lambda release, labels: release.first_choice == labels)
 
     def _mean(self, measure: Callable[[StoredRelease, Tensor], Tensor]) -> float | None:
-        if not self._releases or self._absent:
+        if not self._releases:
             return None
         found = [measure(each, self.__labels[each.indices]) for each in self._releases]
         return float(torch.cat(found).double().mean())

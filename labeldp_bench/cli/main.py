@@ -47,13 +47,13 @@ def run_one(config: DictConfig) -> None:
         cell = compose_cell(scaled(given, asked=keys))
     say(cell.title)
     here = cpu_without_torch(str(config.device))
-    if here is not None and config.release_only is None:
+    if here is not None:
         say_forecast(cell, Path(str(config.out_dir)).expanduser(), here, given)
     say("  loading PyTorch")  # which takes seconds: the lines above need not wait for it
     from labeldp_bench.records.collect import record_of
     from labeldp_bench.records.record import CHECKPOINT, is_done
     from labeldp_bench.reports.estimates import hardware_of
-    from labeldp_bench.runs.environment import environment_of, refuse_other_releases
+    from labeldp_bench.runs.environment import environment_of
 
     prepare_training()
     cell.build()  # a wrong value is refused before anything is written
@@ -61,18 +61,12 @@ def run_one(config: DictConfig) -> None:
     if "eps" in keys and not cell.has("mechanism.eps"):
         say(f"eps has no effect: mechanism={cell.identity['mechanism']} has no eps")
     environment = environment_of(**{key: config[key] for key in LOCAL}).on_own_card()
-    if environment.release_only is not None:
-        from labeldp_bench.runs.release_only import release_only
-
-        release_only(cell, environment, environment.release_only)
-        return
     folder = environment.out_dir / cell.folder
     if is_done(folder):
         from labeldp_bench.runs.changed_data import refuse_changed_data
 
         done = {cell.config_hash: record_of(cell, environment.out_dir)}
         refuse_changed_data([cell], done, environment.out_dir, environment.data_dir)
-        refuse_other_releases(cell, environment)
         say("this run is done already (delete its folder to run it again)")
     else:
         if here is None:

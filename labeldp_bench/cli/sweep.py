@@ -107,9 +107,6 @@ def run_sweep(config: DictConfig, arguments: Sequence[str]) -> None:
 
 def _check_keys(config: DictConfig, choices: Mapping[str, str]) -> None:
     """Refuses keys that are for one run, or that have no effect."""
-    for key in ("release_only", "releases"):
-        if config[key] is not None:
-            raise InputError(f"{key} is for one run, not for a sweep (leave -m out)")
     if choices.get("experiment") and choices.get("sweep"):
         raise InputError("an experiment names its cells itself: give experiment= or sweep=")
     if config.rerun and not choices.get("experiment"):

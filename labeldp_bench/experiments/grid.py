@@ -14,15 +14,7 @@ from labeldp.support.validate import InputError
 
 OF_THE_SWEEP = ("experiment", "sweep", "cells", "table")
 """Keys that say which cells there are, and take one value."""
-LOCAL = (
-    "out_dir",
-    "data_dir",
-    "device",
-    "checkpoint_epochs",
-    "release_only",
-    "releases",
-    "capture",
-)
+LOCAL = ("out_dir", "data_dir", "device", "checkpoint_epochs", "capture")
 """Where cells run: one value for a whole sweep, and no part of a cell."""
 Axes = dict[str, list[str]]
 """The values that each key of a command line takes."""
@@ -62,8 +54,7 @@ def spelled_cells(blocks: Any, axes: Axes) -> list[Spelled]:
     """Returns what spells every cell.
 
     Args:
-        blocks: a list of {"set": {key: value}, "grid": {key: [values]}}, both optional; the key
-            `~learner.first` leaves out what a mechanism brings for another learner.
+        blocks: a list of {"set": {key: value}, "grid": {key: [values]}}, both optional.
         axes: what the command line says. Values that the blocks have pick the cells with them, so
             that `eps=2` takes the cells of a table whose other keys go with that eps; in a block
             without the key they are `foreign`. Any other value replaces theirs, or adds a key.
@@ -116,7 +107,9 @@ class _Block(NamedTuple):
             if not set(self.values[key]) <= set(values)
         }
         for combination in itertools.product(*self.values.values()):
-            texts = dict(zip(self.values, map(as_override, self.values, combination), strict=True))
+            texts = {
+                key: f"{key}={value}" for key, value in zip(self.values, combination, strict=True)
+            }
             picked = [text for key, text in texts.items() if key in self.foreign]
             yield Spelled([*texts.values()], picked, as_written(gone))
 
@@ -140,15 +133,6 @@ def as_written(axes: Mapping[str, Iterable[str]]) -> str:
     'eps=1,2 mechanism=rr'
     """
     return " ".join(f"{key}={','.join(values)}" for key, values in axes.items())
-
-
-def as_override(key: str, value: object) -> str:
-    """Returns what Hydra reads; `~key` leaves a key out, whatever its value.
-
-    >>> as_override("eps", 1), as_override("~learner.first", None)
-    ('eps=1', '~learner.first')
-    """
-    return key if key.startswith("~") else f"{key}={value}"
 
 
 def _comparable(value: str) -> float | str:

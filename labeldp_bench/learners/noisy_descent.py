@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -33,8 +32,6 @@ class Moments(Learner):
     Args:
         loss: `squared`.
     """
-
-    needs_first: ClassVar[str] = "the features of a pre-trained network"
 
     loss: str = "squared"
 
@@ -99,8 +96,6 @@ class NoisyGradients(Learner):
         noise_reach: standard deviation that the noise of all steps may give a logit, > 0.
         averaged: share of the steps, the last ones, whose weights are averaged, in (0, 1].
     """
-
-    needs_first: ClassVar[str] = "the features of a pre-trained network"
 
     loss: str = "plain"
     projection: str = "hull"
@@ -243,8 +238,6 @@ class NoisySGD(Learner):
         momentum: in [0, 1).
         averaged: share of the steps, the last ones, whose weights are averaged, in (0, 1].
     """
-
-    needs_first: ClassVar[str] = "the weights after the step before"
 
     loss: str = "plain"
     projection: str = "hull"

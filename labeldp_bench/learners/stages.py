@@ -12,7 +12,6 @@ from labeldp.losses import loss_named
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.groups import GroupSums, LaplaceHistogram, NoisyClusters
 from labeldp.mechanisms.response import BlockRR, RandomizedResponseWithPrior
-from labeldp.mechanisms.subsets import TopKSubset
 from labeldp.store import LabelStore, StoredRelease
 from labeldp.supervision import Supervision, predict
 from labeldp.support import seeding
@@ -132,8 +131,6 @@ class MultiStage(RetrainingLearner):
     warm_start: bool = False
     domain_weight: float = 0.0
 
-    needs_first: ClassVar[str] = "a model, which gives a later release its prior,"
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_made("learner.first", self.first, Mechanism, see="learner")
@@ -207,7 +204,7 @@ def split(num_examples: int, fractions: Sequence[float], seed: int) -> list[Tens
 def mean_top_k(release: StoredRelease) -> float:
     """Returns the mean number of labels that the priors left; K for mechanisms that leave all."""
     mechanism, prior = release.mechanism, release.prior
-    if prior is None or not isinstance(mechanism, RandomizedResponseWithPrior | TopKSubset):
+    if prior is None or not isinstance(mechanism, RandomizedResponseWithPrior):
         return float(release.num_classes)
     return float(mechanism.top_k(prior).to(torch.float64).mean())
 
@@ -295,7 +292,7 @@ def prior_notes(mechanism: Mechanism, prior: Tensor) -> dict[str, object]:
             "rare_labels": torch.nonzero(~frequent).flatten().tolist(),
             "favoured_labels": torch.nonzero(favoured).flatten().tolist(),
         }
-    if isinstance(mechanism, RandomizedResponseWithPrior | TopKSubset):
+    if isinstance(mechanism, RandomizedResponseWithPrior):
         return {"top_k": int(mechanism.top_k(prior[None]))}
     return {}
 

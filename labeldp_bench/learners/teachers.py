@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -158,8 +157,6 @@ class Pate(Learner):
         teachers: how they learn.
         student: what FixMatch adds.
     """
-
-    needs_first: ClassVar[str] = "teachers"
 
     teachers: LinearTeachers
     student: Consistency

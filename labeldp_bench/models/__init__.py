@@ -1,9 +1,9 @@
 """Networks and neighbour models: `network(num_classes=K, image_shape=(H, W, C))`."""
 
 from labeldp_bench.models.clusters import Clusters
-from labeldp_bench.models.convolutional import CNN, Airbench, Inception, LinearClassifier
+from labeldp_bench.models.convolutional import CNN, Airbench, LinearClassifier
 from labeldp_bench.models.efficientnet import EfficientNetLite
-from labeldp_bench.models.graphs import LaplaceLearning, PoissonLearning
+from labeldp_bench.models.graphs import LaplaceLearning
 from labeldp_bench.models.linear_heads import Probe, Ridge
 from labeldp_bench.models.neighbours import Cubes, NearestNeighbours
 from labeldp_bench.models.networks import GradientNetwork, NetworkModel
@@ -21,13 +21,11 @@ __all__ = [
     "Eigenmaps",
     "GradientNetwork",
     "GraphGaussianProcess",
-    "Inception",
     "LaplaceLearning",
     "LinearClassifier",
     "Logistic",
     "NearestNeighbours",
     "NetworkModel",
-    "PoissonLearning",
     "Probe",
     "ResNet",
     "Ridge",

@@ -1,4 +1,4 @@
-"""Learning on a graph of neighbours: Laplace and Poisson learning."""
+"""Learning on a graph of neighbours: Laplace learning."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -80,25 +80,21 @@ class GraphClassifier:
 
     Attributes:
         graph: of the training examples.
-        values: that decide the class, float64 (n, K).
-        votes: the same as expected votes, float64 (n, K).
+        values: expected votes, float64 (n, K).
     """
 
     graph: NeighbourGraph
     values: Tensor
-    votes: Tensor
 
     def scores(self, features: Tensor) -> Tensor:
         """Returns the mean value among the neighbours, float64 (m, K)."""
-        return self.values[self._near(features)].mean(1)
+        places = self.graph.places
+        near = self.graph.search(places.points, places.of(features), self.graph.neighbours)
+        return self.values[near.long()].mean(1)
 
     def probabilities(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Returns vote shares to the power 1 / temperature, float64 (m, K), rows sum to 1."""
-        return vote_shares(self.votes[self._near(features)].mean(1), temperature)
-
-    def _near(self, features: Tensor) -> Tensor:
-        places = self.graph.places
-        return self.graph.search(places.points, places.of(features), self.graph.neighbours).long()
+        return vote_shares(self.scores(features), temperature)
 
 
 def per_example(indices: Tensor, values: Tensor, total: int) -> np.ndarray:
@@ -112,29 +108,7 @@ FEWEST = 2
 
 
 @dataclass(frozen=True)
-class GraphLearning(GraphModel):
-    """A model whose values solve a linear system of the graph; cells share the graph.
-
-    Args:
-        network, neighbours, search, initial: as `GraphModel`.
-    """
-
-    _last: LastResults[NeighbourGraph] = field(
-        default_factory=LastResults, init=False, repr=False, compare=False
-    )
-
-    def graph(self, features: Tensor, session: Session) -> NeighbourGraph:
-        """Returns the graph of the training examples, kept for the next cell."""
-
-        def joined() -> NeighbourGraph:
-            places, search = self.places(features, session), self._searches[self.search]
-            return NeighbourGraph.over(places, self.neighbours, search)
-
-        return self._last.get((features,), joined)
-
-
-@dataclass(frozen=True)
-class LaplaceLearning(GraphLearning):
+class LaplaceLearning(GraphModel):
     """Finds values near what was released that differ little between neighbours.
 
     It minimises the squared distance to the votes plus penalty x sum over edges of the squared
@@ -148,13 +122,16 @@ class LaplaceLearning(GraphLearning):
     learning on large graphs".
 
     Args:
-        network, neighbours, initial: as `GraphModel`.
+        network, neighbours, search, initial: as `GraphModel`.
         penalties: > 0, to choose from; of a graph whose mean degree is 1.
         held_out: share of the examples that choose, in (0, 1).
     """
 
     penalties: Sequence[float] = (1, 3, 10, 30, 100, 300, 1000, 3000)
     held_out: float = 0.2
+    _last: LastResults[NeighbourGraph] = field(
+        default_factory=LastResults, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -163,12 +140,21 @@ class LaplaceLearning(GraphLearning):
 
     def fit(self, features: Tensor, supervision: Supervision, session: Session) -> GraphClassifier:
         """Returns the classifier by the smoothed votes."""
-        graph = self.graph(features, session)
+        graph = self._graph(features, session)
         votes, indices = supervision.votes().to(torch.float64), supervision.indices
         penalty = self._chosen(graph, indices, votes, session)
         session.notes["penalty"] = penalty
         values = torch.from_numpy(_smoothed(graph, indices, votes, penalty))
-        return GraphClassifier(graph, values, values)
+        return GraphClassifier(graph, values)
+
+    def _graph(self, features: Tensor, session: Session) -> NeighbourGraph:
+        """Returns the graph of the training examples, kept for the next cell."""
+
+        def joined() -> NeighbourGraph:
+            places, search = self.places(features, session), self._searches[self.search]
+            return NeighbourGraph.over(places, self.neighbours, search)
+
+        return self._last.get((features,), joined)
 
     def _chosen(
         self, graph: NeighbourGraph, indices: Tensor, votes: Tensor, session: Session
@@ -197,35 +183,3 @@ def _smoothed(graph: NeighbourGraph, indices: Tensor, votes: Tensor, penalty: fl
     # A component that released nothing would have no answer; a breath of mass gives it the mean.
     mass = np.where(np.bincount(graph.component, mass)[graph.component] > 0, mass, 1e-6)
     return graph.solve(mass, penalty, per_example(indices, votes - mean, total)) + mean.numpy()
-
-
-LEAK = 1e-5
-"""Share of the heat that each example loses: a component of the graph with more sources than sinks
-of a class would grow without a bound."""
-
-
-@dataclass(frozen=True)
-class PoissonLearning(GraphLearning):
-    """Solves L u = votes less their mean: each release is a source at its example.
-
-    Made for very few labels, where `LaplaceLearning` is constant but for spikes. It has nothing to
-    choose. The class is that of the largest u. Probabilities are ours: votes, fitted by their mean
-    plus a multiple of u.
-
-    Source: Calder, Cook, Thorpe, Slepcev (2020), "Poisson learning: graph based semi-supervised
-    learning at very low label rates", ICML, eq. 2.5; on releases, ours.
-
-    Args:
-        network, neighbours, initial: as `GraphModel`.
-    """
-
-    def fit(self, features: Tensor, supervision: Supervision, session: Session) -> GraphClassifier:
-        """Returns the classifier by the heat of each class."""
-        graph = self.graph(features, session)
-        votes, indices = supervision.votes().to(torch.float64), supervision.indices
-        centred = votes - votes.mean(0)
-        sources = per_example(indices, centred, len(graph.component))
-        heat = torch.from_numpy(graph.solve(np.full(len(sources), LEAK), 1.0, sources))
-        own = heat[indices]
-        scale = (own * centred).sum() / own.square().sum().clamp_min(1e-30)
-        return GraphClassifier(graph, heat, votes.mean(0) + scale * heat)

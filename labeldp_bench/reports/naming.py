@@ -6,7 +6,7 @@ MECHANISMS = {
     "none": "no privacy", "bayes": "Bayes limit", "rr": "RR", "rappor": "RAPPOR", "alibi": "ALIBI",
     "lp_1st": "LP-1ST", "lp_2st": "LP-2ST", "lp_mst": "LP-MST", "oue": "OUE", "blockrr": "BlockRR",
     "lp_1st_star": "LP-1ST*", "lp_2st_star": "LP-2ST*", "rrwithprior": "RRWithPrior",
-    "topk_subset": "top-k subset", "hadamard": "Hadamard", "ple": "PLE", "laplace": "Laplace",
+    "hadamard": "Hadamard", "ple": "PLE", "laplace": "Laplace",
     "clipped_laplace": "clipped Laplace", "rr_on_bins": "RR-on-bins", "pate_fm": "PATE-FM",
     "labeldp_pro": "LabelDP-Pro", "rp_with_prior": "RPWithPrior",
     "unbiased_randomizer": "unbiased randomiser",

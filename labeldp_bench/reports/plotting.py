@@ -39,7 +39,6 @@ COLOURS = {
     "lp_2st_star": TEAL,
     "lp_mst": FOREST,
     "subset_selection": WINE,
-    "topk_subset": INDIGO,
     "blockrr": MAROON,
     "rrwithprior": TEAL,
     "unary": PINK,

@@ -37,7 +37,6 @@ class Checkpoint:
         every: epochs from one save to the next; None: one a minute.
         parts: what else has state, by name; that of `store` outlives another device or torch.
         is_secret: whether releases have secret noise: no second draw would be alike.
-        handed_over: the name in `belongs_to` of releases that the run was handed, not drew.
     """
 
     path: Path
@@ -45,7 +44,6 @@ class Checkpoint:
     every: int | None = None
     parts: Mapping[str, Stateful] = field(default_factory=dict)
     is_secret: bool = False
-    handed_over: str = ""
 
     def __post_init__(self) -> None:
         self.belongs_to = {**self.belongs_to, "format": FORMAT}
@@ -62,25 +60,19 @@ class Checkpoint:
         remove_torn(self.path)  # it may hold releases, which nobody would find and delete later
         if not self.path.is_file():
             return
-        draws_here = self.handed_over not in self.belongs_to
         try:
             state = read_state(self.path)
             found = state["belongs_to"]
-            draws_here |= self.handed_over not in found
             others = {
                 name: f"it is of {name} {found.get(name)!r}"
                 for name in sorted(self.belongs_to.keys() | found.keys())
                 if found.get(name) != self.belongs_to.get(name)
             }
-            if self.handed_over in others:
-                is_handed = self.handed_over in found
-                theirs = "was handed other releases" if is_handed else "drew releases of its own"
-                others[self.handed_over] = f"a run left it that {theirs}"
             for name in others.keys() - OF_TRAINING:
                 raise ValueError(others[name])
         except Exception as error:  # whatever `read_state` raises
             reason = " ".join(str(error).split())[:100] or type(error).__name__
-            if self.is_secret and draws_here:
+            if self.is_secret:
                 raise InputError(
                     f"{self.path} cannot be used: {reason}; it held releases with secret noise, "
                     "and others of the same labels cost eps once more, which no record would say "

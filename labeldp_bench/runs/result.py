@@ -223,7 +223,6 @@ def record_of(
         n_train=len(data.train_features),
         n_test=len(data.test_labels),
         data_sha256=data.sha256,
-        data_written=data.written,
         selection_sha256=data.selection_sha256,
         extra_accuracy=outcome.extra_tests,
         best_epoch_accuracy=outcome.best_epoch_accuracy,

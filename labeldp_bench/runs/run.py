@@ -19,13 +19,12 @@ from labeldp.support import seeding
 from labeldp.support.progress import say
 from labeldp.support.validate import InputError
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.data.images import unlabelled
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.interfaces import Model, Session
 from labeldp_bench.records.record import CHECKPOINT, write_confusion, write_record
 from labeldp_bench.runs.checkpoint import Checkpoint
-from labeldp_bench.runs.environment import NOTE, Environment, stored_releases, which_releases
+from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.evaluate import Evaluator
 from labeldp_bench.runs.result import Outcome, learner_of_unit, record_of, share_of_unit
 
@@ -62,10 +61,7 @@ class TrialData:
     def of(self, trial: int) -> DataBundle:
         """Returns the data of a trial."""
         if trial != self._trial:
-            draw = self.dataset.draw
-            if self.environment.releases is not None:
-                draw = unlabelled(self.dataset).draw_without_labels
-            self.last = draw(self.environment.data_dir, self.seed(trial))
+            self.last = self.dataset.draw(self.environment.data_dir, self.seed(trial))
             self._trial = trial
             if self.last.remark and not self.is_secret:
                 _say_once(self.last.remark)
@@ -89,7 +85,7 @@ def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterato
                 data = trial_data.of(trial)  # data
                 mechanism = share_of_unit(run.parts.mechanism, data.labels_per_unit)
                 learner = learner_of_unit(run.parts.learner, data.labels_per_unit)
-                store = open_store(run, data, seed, environment)  # store
+                store = open_store(run, data, seed)  # store
                 store.check_task(mechanism)  # before the learner finds something else to refuse
                 evaluator = evaluator_of(run, data, seed, environment.device)
                 session = session_of(run, data, store, evaluator, seed, environment)
@@ -104,20 +100,14 @@ def run_trial(runs: Sequence[Run], trial: int, trial_data: TrialData) -> Iterato
         yield outcome
 
 
-def open_store(run: Run, data: DataBundle, seed: int, environment: Environment) -> LabelStore:
+def open_store(run: Run, data: DataBundle, seed: int) -> LabelStore:
     """Returns the store of one trial, with the run's eps, whose noise is seeded or secret.
 
     Raises:
-        InputError: secret noise for a scheme that draws from the seed beside the store, or the file
-            of releases is of something else.
+        InputError: secret noise for a scheme that draws from the seed beside the store.
     """
     eps = run.cell.eps / data.labels_per_unit
     opened = partial(data.store.open, eps, again="the runs of one job share a data set")
-    if environment.releases is not None:
-        store: LabelStore = opened(None)
-        store.load_state_dict(stored_releases(environment.releases, run.cell, data))
-        run.outcome.notes |= which_releases(run.cell, environment)
-        return store
     if run.cell.noise == SEEDED:
         return opened(seed, run.cell.data_name)
     if isinstance(run.parts.mechanism, LabelEnhancement):
@@ -182,12 +172,10 @@ def session_of(
                 "torch": str(torch.__version__),
                 "device": environment.device.type,
                 "precision": run.parts.model.precision_on(environment.device),
-                **which_releases(run.cell, environment),
             },
             every=environment.checkpoint_epochs,
             parts={"store": store, "evaluator": evaluator},
             is_secret=run.cell.noise != SEEDED,
-            handed_over=NOTE,
         )
         run.checkpoint.resume()
     return Session(

@@ -52,7 +52,6 @@ WITH_FEATURES = {
     "eigenmaps",
     "clusters",
     "laplace_learning",
-    "poisson_learning",
     "graph_gaussian_process",
 }
 """Models on features that were learned before any release."""

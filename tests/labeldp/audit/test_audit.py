@@ -4,7 +4,7 @@ import importlib.util
 import math
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
@@ -33,7 +33,6 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
     Rappor,
     SubsetSelection,
-    TopKSubset,
     groups,
     laplace,
     moments,
@@ -42,7 +41,6 @@ from labeldp.mechanisms import (
 from labeldp.mechanisms.base import LabelMechanism
 from labeldp.mechanisms.moments import most_eps_at
 from labeldp.mechanisms.response import by_falling_prior, places
-from labeldp.support import seeding
 from labeldp.support.progress import ProgressLines
 from labeldp.support.validate import InputError
 from labeldp_bench.support.checkout import CHECKOUT
@@ -139,21 +137,10 @@ def test_likelihoods_that_do_not_sum_to_one_prove_nothing():
         LabelMechanism.release(Unequal(1.0), torch.tensor([0]), 3, torch.Generator())
 
 
-def test_a_sure_prior_and_a_huge_eps_still_release_a_set():
-    # Information underflows there, and no pair of k and d was ever chosen: all sets were empty.
-    prior = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
-    mechanism = TopKSubset(eps=700.0)
-    sets = mechanism.release(
-        torch.tensor([0, 1, 2]), 3, seeding.generator(0, "test"), prior.expand(3, 3)
-    )
-    assert (sets.sum(1) >= 1).all()
-    assert exact_epsilon(mechanism, 3, prior) <= 700 + 1e-9
-
-
 @pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])
 @pytest.mark.parametrize(
     "kind",
-    [RandomizedResponse, Rappor, SubsetSelection, AdditiveLaplace, OptimalMechanism, TopKSubset],
+    [RandomizedResponse, Rappor, SubsetSelection, AdditiveLaplace, OptimalMechanism],
 )
 def test_honest_mechanisms_pass_with_a_useful_bound(kind, eps):
     """If this fails, the sampler audit accuses the innocent, or can accuse nobody."""
@@ -175,7 +162,6 @@ def test_extreme_outputs_give_the_enumerated_eps():
     for mechanism in (
         CarelessRappor(eps=1.0),
         SubsetSelection(eps=2.0, size=3),
-        TopKSubset(eps=1.0, size=2, top=4),
     ):
         for num_classes in (4, 7):
             ratios = []
@@ -317,8 +303,7 @@ def test_command_line():
 def test_prior_must_be_global():
     """If this fails, a prior per example is enumerated as if it were one."""
     with pytest.raises(InputError, match="prior must be global here"):
-        exact_epsilon(TopKSubset(eps=1.0), 4, PRIOR.repeat(2, 1))
-    assert replace(TopKSubset(eps=1.0), eps=2.0).eps == 2.0
+        exact_epsilon(OptimalMechanism(eps=1.0), 4, PRIOR.repeat(2, 1))
 
 
 def test_an_audit_says_what_it_does_before_and_how_far_it_is(script, monkeypatch, capsys):

@@ -20,7 +20,6 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
     RealMechanism,
     SubsetSelection,
-    TopKSubset,
 )
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
@@ -32,7 +31,6 @@ BUDGETS = (0.1, 1.0, 8.0, math.inf)
 WITH_PRIOR = {
     "rrwithprior+prior": RandomizedResponseWithPrior(eps=1.0),
     "released_code+prior": RandomizedResponseWithPrior(eps=1.0, k_rule="released_code"),
-    "topk_subset+prior": TopKSubset(eps=1.0),
     "blockrr+prior": BlockRR(eps=1.0, sigma=1.2, favoured=2),
     "optimal+prior": OptimalMechanism(eps=1.0),
 }

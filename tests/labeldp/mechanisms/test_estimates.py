@@ -22,7 +22,6 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
     Rappor,
     SubsetSelection,
-    TopKSubset,
     UnaryEncoding,
 )
 from labeldp.mechanisms.base import count_true
@@ -75,7 +74,6 @@ def test_estimate_of_laplace_and_of_no_privacy():
             SKEWED.repeat(2, 1),
             "needs one prior for all labels",
         ),
-        (TopKSubset(eps=1.0), SKEWED, "has no unbiased estimate"),
         (OptimalMechanism(eps=1.0), SKEWED, "has no unbiased estimate"),
         (UnaryEncoding(eps=1e-5, keep=1 - 2**-53), None, "do not depend on the label"),
     ],
@@ -109,7 +107,7 @@ PLAUSIBLE = [
     RandomizedResponse(eps=1.0), Rappor(eps=1.0), UnaryEncoding(eps=1.0),
     UnaryEncoding(eps=1.0, keep=0.95), OptimizedUnaryEncoding(eps=1.0), SubsetSelection(eps=1.0),
     LocalHashing(eps=1.0), HadamardResponse(eps=1.0), BlockRR(eps=1.0, favoured=2),
-    RandomizedResponseWithPrior(eps=1.0), TopKSubset(eps=1.0), AdditiveLaplace(eps=1.0),
+    RandomizedResponseWithPrior(eps=1.0), AdditiveLaplace(eps=1.0),
 ]  # fmt: skip
 
 
@@ -124,9 +122,9 @@ def test_short_way_to_plausible_classes_is_the_argmax_of_the_likelihood(
     labels = torch.arange(num_classes).repeat(40)
     skewed = torch.arange(1.0, num_classes + 1).double()
     priors = [None]
-    if isinstance(mechanism, RandomizedResponseWithPrior | TopKSubset | BlockRR):
+    if isinstance(mechanism, RandomizedResponseWithPrior | BlockRR):
         priors.append(skewed / skewed.sum())
-    if isinstance(mechanism, RandomizedResponseWithPrior | TopKSubset):
+    if isinstance(mechanism, RandomizedResponseWithPrior):
         priors.append(priors[-1].repeat(len(labels), 1))
     for prior in priors:
         outputs = mechanism.release(labels, num_classes, seeding.generator(0, "test"), prior)

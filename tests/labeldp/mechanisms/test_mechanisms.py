@@ -17,7 +17,6 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
     Rappor,
     SubsetSelection,
-    TopKSubset,
     UnaryEncoding,
     response,
 )
@@ -67,15 +66,13 @@ def test_prior_per_example_is_used_row_by_row():
     """If this fails, one example's prior decides over another's label."""
     priors = torch.tensor([GOLDEN_PRIOR, GOLDEN_PRIOR[::-1]], dtype=torch.float64)
     labels = torch.tensor([0, 0]).repeat(20_000)
-    for mechanism in (RandomizedResponseWithPrior(eps=1.0), TopKSubset(eps=1.0)):
-        released = mechanism.release(
-            labels, 6, seeding.generator(0, "test"), priors.repeat(20_000, 1)
-        )
-        together = mechanism.log_likelihood(released, 6, priors.repeat(20_000, 1))
-        for row in (0, 1):
-            alone = mechanism.log_likelihood(released[row::2], 6, priors[row])
-            assert torch.equal(together[row::2], alone)
-            assert (alone[:, 0] > -math.inf).all()
+    mechanism = RandomizedResponseWithPrior(eps=1.0)
+    released = mechanism.release(labels, 6, seeding.generator(0, "test"), priors.repeat(20_000, 1))
+    together = mechanism.log_likelihood(released, 6, priors.repeat(20_000, 1))
+    for row in (0, 1):
+        alone = mechanism.log_likelihood(released[row::2], 6, priors[row])
+        assert torch.equal(together[row::2], alone)
+        assert (alone[:, 0] > -math.inf).all()
 
 
 @pytest.mark.parametrize("num_classes", [2, 3, 10, 64, 100])
@@ -104,9 +101,6 @@ def test_ranking_of_a_changed_prior_is_made_anew():
     assert torch.equal(mechanism.transition_matrix(6, prior[0]), first.flip(0, 1))
     prior.fill_(1 / 6)
     assert mechanism.top_k(prior) == 6
-    assert TopKSubset(eps=1.0).top_k(prior) == 6
-    prior.copy_(torch.eye(6, dtype=torch.float64)[:1])
-    assert TopKSubset(eps=1.0).top_k(prior) < 6
 
 
 def test_top_k_that_was_handed_out_decides_nothing():
@@ -115,9 +109,6 @@ def test_top_k_that_was_handed_out_decides_nothing():
     top = RandomizedResponseWithPrior(eps=1.0).top_k(prior)
     top.fill_(1)
     assert RandomizedResponseWithPrior(eps=1.0).top_k(prior) == 2
-    for column in TopKSubset(eps=1.0).top_k_and_size(prior):
-        column.fill_(1)
-    assert TopKSubset(eps=1.0).top_k(prior) == 6
 
 
 def test_a_prior_is_ranked_once_for_all_who_ask(monkeypatch):
@@ -148,14 +139,10 @@ def test_places_are_not_the_order():
     labels = torch.arange(3).repeat_interleave(20_000)
     by_rr = RandomizedResponseWithPrior(eps=1.0)
     assert torch.allclose(by_rr.transition_matrix(3, prior), expected)
-    one_of_two = TopKSubset(eps=1.0, size=1, top=2)
-    likelihood = one_of_two.log_likelihood(torch.eye(3, dtype=torch.uint8), 3, prior)
-    assert torch.allclose(likelihood.exp().T, expected)
     released = by_rr.release(labels, 3, seeding.generator(0, "places"), prior)
-    bits = one_of_two.release(labels, 3, seeding.generator(1, "places"), prior)
-    for found in (torch.nn.functional.one_hot(released, 3), bits):
-        shares = found.view(3, 20_000, 3).double().mean(1)
-        assert torch.allclose(shares, expected, atol=0.02)
+    found = torch.nn.functional.one_hot(released, 3)
+    shares = found.view(3, 20_000, 3).double().mean(1)
+    assert torch.allclose(shares, expected, atol=0.02)
 
 
 def assert_same_law(one, other, num_classes):
@@ -178,18 +165,11 @@ def test_unary_encodings_form_one_family(eps):
     assert_same_law(whole, OptimizedUnaryEncoding(eps=math.log(3)), 5)
 
 
-def test_topk_subset_generalises_both():
-    """If this fails, top-k subsets are neither subset selection nor RRWithPrior at their ends."""
+def test_subset_selection_of_one_label_is_rr():
+    """If this fails, sets of one label are not randomised response."""
     for eps in (0.3, 1.0, 3.0, math.inf):
-        assert_same_law(TopKSubset(eps=eps), SubsetSelection(eps=eps), 10)
         one = SubsetSelection(eps=eps, size=1).log_likelihood(torch.eye(6, dtype=torch.uint8), 6)
         assert torch.allclose(one.exp(), RandomizedResponse(eps).transition_matrix(6), atol=1e-14)
-    prior = torch.tensor(GOLDEN_PRIOR, dtype=torch.float64)
-    rr = RandomizedResponseWithPrior(eps=1.0)
-    found = TopKSubset(eps=1.0, size=1, top=2).log_likelihood(
-        torch.eye(6, dtype=torch.uint8), 6, prior
-    )
-    assert torch.allclose(found, rr.log_likelihood(torch.arange(6), 6, prior), atol=1e-14)
 
 
 @pytest.mark.parametrize("num_classes", [2, 3, 7, 8, 10, 100])
@@ -213,7 +193,6 @@ def test_hadamard_messages_are_told_apart_by_their_bits(num_classes):
         (lambda: LocalHashing(eps=1.0, buckets=1), "buckets"),
         (lambda: BlockRR(eps=1.0, sigma=0), "sigma"),
         (lambda: BlockRR(eps=1.0, favoured=-1), "favoured"),
-        (lambda: TopKSubset(eps=1.0, size=3, top=3), "top must be >= 4, got 3"),
         (lambda: OptimalMechanism(eps=1.0).output_space(11), "num_classes <= 10"),
         (lambda: Rappor(eps=1.0).log_likelihood(torch.zeros((1, 3)), 4), r"got \(1, 3\)"),
         (lambda: AdditiveLaplace(eps=1.0).log_likelihood(torch.zeros((1, 3)), 4), r"got \(1, 3\)"),

@@ -56,7 +56,6 @@ PINNED = {
     "rr_on_bins": (2, "2f124d71689c"),
     "rrwithprior": (2, "0adcd78d5536"),
     "subset_selection": (2, "94b1c7c99c02"),
-    "topk_subset": (2, "3407aa94caa8"),
     "unary": (2, "3c82eac770be"),
     "unbiased_randomizer": (2, "1c10115c8657"),
 }

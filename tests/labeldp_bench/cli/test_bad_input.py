@@ -98,7 +98,6 @@ BAD = {
     "experiment=quickstart mechanism=rr trainer.lr=1": r"does not fit every cell of quickstart: ",
     "dataset=mnist mechanism=pate_fm model=resnet18": r"encoder=cnn, and model=resnet18 is another",
     "NPZ model=tiny_cnn": r"model=tiny_cnn is trained by learner=noisy_sgd alone",
-    "NPZ releases=nowhere.npz": r"releases must be a file: there is no nowhere\.npz",
     "NPZ model=cnn pretrain=simclr trainer=half_hour": r"trainer\.resolution needs a network for",
     "-m mechanism=rr,rappor learner=moments learner.loss=squared": r"needs mechanism=noisy_moments",
     "mechanism=rr stages=halves": r"here mechanism=rr has learner=single_stage",

@@ -22,7 +22,6 @@ from labeldp.models import load_model, model_for, save_model
 from labeldp.privatization import privatize
 from labeldp.release import load_release
 from labeldp.release_file import read_rows
-from labeldp.store import Drawn
 from labeldp.support.validate import InputError
 from labeldp_bench.data.images import ImageData
 from labeldp_bench.pretraining.weights import read as read_weights
@@ -36,7 +35,6 @@ from labeldp_bench.records.collect import (
 from labeldp_bench.records.record import KEYS, checksum, read_record, write_record
 from labeldp_bench.records.validation import contradictions
 from labeldp_bench.runs.checkpoint import Checkpoint
-from labeldp_bench.runs.release_io import read_releases, write_releases
 
 LEAN = settings(
     max_examples=25,
@@ -108,7 +106,6 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "enhancement.csv": ("enhancement.csv", read_diagnoses),
     "tuned.csv": ("tuned.csv", read_choices),
     "images": ("tiny.npz", lambda path: ImageData("tiny", 3).draw(path.parent, 0)),
-    "releases=": ("handover.npz", read_releases),
     "release of own labels": ("mine.parquet", load_release),
     "people.csv": ("people.csv", lambda path: TableFile(path).features()),
     "table.csv": ("table.csv", lambda path: TableFile(path, secret="answer").features()),
@@ -136,8 +133,6 @@ def good(tmp_path_factory):
     merge_choices([record | {"notes": {"tuned": chosen}}], folder / "tuned.csv", kept=())
     images, labels = np.zeros((6, 4, 4), np.uint8), np.array([0, 1, 2] * 2)
     np.savez(folder / "tiny.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
-    drawn = Drawn(indices=torch.arange(5), outputs=torch.arange(5), prior=None)
-    write_releases(folder / "handover.npz", {"seed": 0}, {"all": drawn})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         release().save(folder / "mine.parquet")

@@ -226,14 +226,12 @@ def plain(value):
     return getattr(value, "text", value)  # a quoted string
 
 
-def test_a_block_leaves_out_what_a_mechanism_brings_for_another_learner():
-    # topk_subset brings a first stage, and cluster_prior has none: no cell of it could be built.
-    block = {"mechanism": "topk_subset", "learner": "cluster_prior", "~learner.first": None}
-    [overrides] = expand([{"set": block | {"dataset": "mnist", "model": "ridge"}}], {})
-    assert "~learner.first" in overrides
-    assert "first" not in compose_cell(overrides).config["learner"]
-    with pytest.raises(InputError, match=r"~learner\.first"):
-        compose_cell([text for text in overrides if text[0] != "~"]).build()
+def test_what_a_mechanism_brings_can_be_left_out_for_another_learner():
+    # lp_mst brings the shares of its stages, and cluster_prior has none: no cell could be built.
+    overrides = ["mechanism=lp_mst", "learner=cluster_prior", "dataset=mnist", "model=ridge"]
+    assert "fractions" not in compose_cell([*overrides, "~learner.fractions"]).config["learner"]
+    with pytest.raises(InputError, match=r"~learner\.fractions"):
+        compose_cell(overrides).build()
 
 
 def test_blocks_expand_in_order_and_the_command_line_wins():

@@ -304,8 +304,6 @@ def test_coarse_classes_are_groups_of_the_images_own(tmp_path):
         (bundle.test_features, bundle.test_labels),
     ):
         assert torch.equal(labels, groups[images[:, 0, 0, 0].long()])
-    absent = coarse.draw_without_labels(tmp_path, seed=0)
-    assert torch.equal(absent.train_features, bundle.train_features)
     with pytest.raises(InputError, match=r"dataset\.groups .*2"):
         CoarseImages(name="coarse", num_classes=2, source="whole", groups=[1, 0, 2])
 

@@ -12,7 +12,7 @@ from labeldp.io.columns import encoded
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.sweep_summary import show_run
-from labeldp_bench.data.tables import BreastCancer, Criteo, OwnTable, RandHealth, RTable
+from labeldp_bench.data.tables import BreastCancer, OwnTable, RandHealth, RTable
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
@@ -185,24 +185,6 @@ def test_what_a_learner_releases_first_is_shared_among_rows_too(tmp_path):
     ledger = read_record(written.parent)["ledger"]
     assert [entry["eps"] for entry in ledger] == [1.0, 1.0]
     assert read_record(written.parent)["eps_spent"] == 2.0
-
-
-def test_criteo_keeps_clicks_and_groups_users(tmp_path):
-    path = tmp_path / "criteo_attribution_dataset.tsv.gz"
-    rows = 40
-    number = np.arange(rows)
-    columns = {"timestamp": number, "uid": number // 4, "campaign": 7, "click": number % 2}
-    columns |= {"conversion": number % 5 == 1}
-    columns |= {"time_since_last_click": np.where(number % 3, 50, -1)}
-    table = pd.DataFrame(columns | {f"cat{i}": number % i for i in range(1, 10)})
-    table.astype(int).to_csv(path, sep="\t", index=False)
-    data = Criteo(file=str(path)).draw(tmp_path, 0)
-    assert len(data.train_features) + len(data.test_features) == rows // 2
-    grouped = Criteo(file=str(path), per_user=True).draw(tmp_path, 0)
-    assert len(grouped.train_features) + len(grouped.test_features) == rows // 4
-    table.drop(columns="uid").to_csv(path, sep="\t", index=False)
-    with pytest.raises(InputError, match="lacks the columns uid"):
-        Criteo(file=str(path)).draw(tmp_path, 0)
 
 
 def test_breast_cancer_is_what_its_paper_says():

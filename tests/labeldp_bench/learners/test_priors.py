@@ -10,7 +10,6 @@ from labeldp.mechanisms import (
     RandomizedResponse,
     RandomizedResponseWithPrior,
     Rappor,
-    TopKSubset,
 )
 from labeldp.store import BudgetError, LabelStore
 from labeldp.support.validate import InputError
@@ -119,17 +118,17 @@ def blobs(count=1200):
     return places[labels] + torch.randn(count, 2, generator=stream), labels
 
 
-@pytest.mark.parametrize(
-    ("kind", "loss"), [(RandomizedResponseWithPrior, "plain"), (TopKSubset, "marginal")]
-)
-def test_counts_and_release_share_the_budget_and_the_prior_helps(kind, loss):
+def test_counts_and_release_share_the_budget_and_the_prior_helps():
     features, labels = blobs()
     store = LabelStore(labels, 4).open(0.5, seed=0)
     where, model = session(), NearestNeighbours(20)
-    learner = ClusterPrior(loss=loss, prior_eps=0.2, clusters=8)
-    learner.fit(features, store, kind(eps=0.5), model, where)
+    learner = ClusterPrior(loss="plain", prior_eps=0.2, clusters=8)
+    learner.fit(features, store, RandomizedResponseWithPrior(eps=0.5), model, where)
     booked = [(line.mechanism, line.trust, line.eps) for line in store.ledger]
-    assert booked == [("NoisyClusters", "central", 0.2), (kind.__name__, "local", 0.3)]
+    assert booked == [
+        ("NoisyClusters", "central", 0.2),
+        ("RandomizedResponseWithPrior", "local", 0.3),
+    ]
     assert store.eps_spent == pytest.approx(0.5) and store.trust == "central"
     # Each cluster has one class, which its counts tell: few labels are left. Without: 0.36.
     assert where.notes["mean_top_k"] < 2.5 and store.response_accuracy > 0.5
@@ -142,9 +141,13 @@ def test_a_budget_is_not_exceeded():
     store = LabelStore(labels, 4).open(0.5, seed=0)
     learner = ClusterPrior(loss="plain", clusters=8)
     with pytest.raises(BudgetError):  # a mechanism at more than the run's eps
-        learner.fit(features, store, TopKSubset(eps=0.6), NearestNeighbours(20), session())
+        learner.fit(
+            features, store, RandomizedResponseWithPrior(eps=0.6), NearestNeighbours(20), session()
+        )
     with pytest.raises(InputError, match=r"prior_eps .* eps=0\.05"):
-        learner.fit(features, store, TopKSubset(eps=0.05), NearestNeighbours(20), session())
+        learner.fit(
+            features, store, RandomizedResponseWithPrior(eps=0.05), NearestNeighbours(20), session()
+        )
     with pytest.raises(InputError, match="clusters must be <="):
         learner.fit(features[:5], store, Rappor(eps=0.5), NearestNeighbours(20), session())
 

@@ -14,7 +14,6 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
     Rappor,
     SubsetSelection,
-    TopKSubset,
 )
 from labeldp.store import StoredRelease
 from labeldp.supervision import Supervision, predict
@@ -74,7 +73,7 @@ LEARNERS = {
     ),
     "subset": (
         MultiStage("marginal", [0.6, 0.4], SubsetSelection(eps=1.0), filter_earlier=True),
-        TopKSubset(eps=1.0),
+        RandomizedResponseWithPrior(eps=1.0),
     ),
     "held_out": (HeldOutPrior(loss="plain", fraction=0.1), BlockRR(eps=1.0, favoured=1)),
 }
@@ -98,7 +97,7 @@ def test_every_label_is_released_exactly_once_at_the_full_eps(name, setting):
     assert store.trust == ("central" if name.startswith("held_out") else "local")
     if name == "subset":  # stage 1 would be randomised with a prior that nobody has
         kinds = [type(release.mechanism) for release in store.releases]
-        assert kinds == [SubsetSelection, TopKSubset]
+        assert kinds == [SubsetSelection, RandomizedResponseWithPrior]
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2])
@@ -289,15 +288,15 @@ def test_filter_uses_the_whole_part_of_the_mean_k_of_the_new_stage(monkeypatch):
 
 
 def test_mean_top_k_of_mechanisms_with_and_without_a_choice():
-    # The filter would keep everything after top-k subsets, and nothing after RR at eps=inf.
+    # The filter would keep everything after RRWithPrior, and nothing after RR at eps=inf.
     prior = torch.tensor([0.7, 0.2, 0.05, 0.05]).double().repeat(6, 1)
-    indices, bits = torch.arange(6), torch.zeros(6, 4, dtype=torch.uint8)
-    subset = TopKSubset(eps=0.5)
-    top = subset.top_k_and_size(prior)[0].double().mean()
+    indices, labels = torch.arange(6), torch.arange(6) % 4
+    chooses = RandomizedResponseWithPrior(eps=0.5)
+    top = chooses.top_k(prior).double().mean()
     assert top < 4
-    assert mean_top_k(StoredRelease(indices, bits, subset, 4, prior)) == float(top)
+    assert mean_top_k(StoredRelease(indices, labels, chooses, 4, prior)) == float(top)
     plain = RandomizedResponse(eps=math.inf)
-    assert mean_top_k(StoredRelease(indices, indices % 4, plain, 4, prior)) == 4
+    assert mean_top_k(StoredRelease(indices, labels, plain, 4, prior)) == 4
 
 
 def test_warm_start_starts_from_the_weights_and_cold_start_does_not(network):

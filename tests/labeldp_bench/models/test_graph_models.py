@@ -1,4 +1,4 @@
-"""Models on the graph of neighbours: eigenmaps, a Gaussian process, Laplace, Poisson."""
+"""Models on the graph of neighbours: eigenmaps, a Gaussian process, Laplace learning."""
 
 import numpy as np
 import pytest
@@ -21,10 +21,8 @@ from labeldp_bench.models import (
     GraphGaussianProcess,
     LaplaceLearning,
     NearestNeighbours,
-    PoissonLearning,
 )
 from labeldp_bench.models.embeddings import SmoothFunctions, joined_neighbours
-from labeldp_bench.models.graphs import LEAK
 from labeldp_bench.models.neighbours import NeighbourSearch
 from labeldp_bench.models.smooth_models import SIGNALS, noise_variance, posterior
 from tests.learning import CPU, accuracy, released, rings, session
@@ -35,7 +33,6 @@ GROUPS = [
     (Eigenmaps(Linear, functions=[1, 2, 4]), AdditiveLaplace(0.3), "marginal"),
     (GraphGaussianProcess(Linear), SubsetSelection(0.3), "bce"),
     (LaplaceLearning(Linear), RandomizedResponse(0.3), "unbiased"),
-    (PoissonLearning(Linear), RandomizedResponse(0.3), "unbiased"),
 ]
 
 
@@ -333,16 +330,6 @@ def test_laplace_learning_solves_its_system():
     mass[rows], right[rows] = 1, votes - votes.mean(0)
     expected = np.linalg.solve(np.diag(mass) + scaled_laplacian(points, 7), right) + votes.mean(0)
     assert np.allclose(fitted.values.numpy(), expected, atol=1e-3)
-
-
-def test_poisson_learning_solves_its_system():
-    points, labels = rings(400, seed=0)
-    supervision = released(RandomizedResponse(1.0), labels, "unbiased")
-    fitted = PoissonLearning(Linear).fit(points, supervision, session())
-    votes = supervision.votes().double().numpy()
-    matrix = LEAK * np.eye(400) + scaled_laplacian(points, 1)
-    expected = np.linalg.solve(matrix, votes - votes.mean(0))
-    assert np.allclose(fitted.values.numpy(), expected, atol=1e-3 * np.abs(expected).max())
 
 
 def test_rough_functions_are_left_out():

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from labeldp_bench.models import CNN, Airbench, Inception, LinearClassifier, ResNet, WideResNet
+from labeldp_bench.models import CNN, Airbench, LinearClassifier, ResNet, WideResNet
 from labeldp_bench.models.resnets import Projection
 from labeldp_bench.support.checkout import CONFIGS
 
@@ -26,7 +26,6 @@ SMALL = {
     "wide_alibi": lambda shape: WideResNet(
         10, shape, 10, 1, negative_slope=0.1, bn_momentum=0.001, raw_downsampling=True
     ),
-    "inception": lambda shape: Inception(10, shape),
     "airbench": lambda shape: Airbench(10, shape, widths=(4, 8, 8)),
 }
 
@@ -61,7 +60,7 @@ COUNTS = [
     (ResNet, CIFAR, {}, 11_173_962, 1.11, 3.33),
     (ResNet, CIFAR, {"preactivation": True}, 11_172_170, 1.11, 3.33),
     (ResNet, CIFAR, {"width": 16}, 701_466, 0.07, 0.21),
-    (ResNet, MNIST, {"width": 16}, 701_178, 0.057, 0.171),  # an eighth of Inception below
+    (ResNet, MNIST, {"width": 16}, 701_178, 0.057, 0.171),
     (ResNet, CIFAR, {"width": 32, "blocks": (1, 1, 1, 1)}, 1_228_970, 0.13, 0.38),
     (WideResNet, CIFAR, {}, 1_467_610, 0.43, 1.29),
     # Two BatchNorms of 32 and 64 channels have no effect in ALIBI's released network.
@@ -70,7 +69,6 @@ COUNTS = [
     (WideResNet, CIFAR, {"depth": 10, "widen_factor": 1}, 77_850, 0.025, 0.074),
     (CNN, MNIST, {}, 421_642, 0.0085, 0.025),
     (CNN, MNIST, {"kernel_size": 5}, 454_922, 0.022, 0.065),
-    (Inception, MNIST, {}, 1_894_058, 0.447, 1.34),
     (Airbench, MNIST, {}, 280_504, 0.02, 0.06),  # a third of ResNet-18 of 16 channels
     (Airbench, CIFAR, {"widths": (64, 256, 256)}, 1_971_352, 0.236, 0.7),  # .36 PFLOP in 9.9 epochs
     (LinearClassifier, MNIST, {}, 7_850, 15_680 / 1e9, 31_360 / 1e9),
@@ -185,7 +183,7 @@ def test_every_yaml_builds():
     """Each file of configs/model that holds a network, on the meta device."""
     configs = {path.stem: OmegaConf.load(path) for path in (CONFIGS / "model").glob("*.yaml")}
     networks = {name: config.network for name, config in configs.items() if "network" in config}
-    assert {"linear", "cnn", "inception", "airbench", "resnet18", "wrn28_4"} < networks.keys()
+    assert {"linear", "cnn", "airbench", "resnet18", "wrn28_4"} < networks.keys()
     for network in networks.values():
         build = hydra.utils.instantiate(network, _convert_="all")
         for shape in (CIFAR, MNIST):

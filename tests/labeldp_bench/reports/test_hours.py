@@ -105,7 +105,7 @@ def test_an_estimate_comes_from_the_nearest_measurement(tmp_path):
 def test_what_this_hardware_never_ran_is_guessed_from_other_hardware_and_models():
     # Somebody would read "unknown hours", or start a run of days without a word.
     known = compose_cell(["dataset=mnist", "mechanism=rr", "trainer.epochs=1"])
-    new_model = compose_cell(["dataset=mnist", "mechanism=rr", "model=inception"])
+    new_model = compose_cell(["dataset=mnist", "mechanism=rr", "model=airbench"])
     of_other = compose_cell(["dataset=cifar10", "mechanism=rr", "model=wrn28_2"])
     records = {
         "gpu": record(known, 1.0, ELSEWHERE, images_per_second=60_000.0),

@@ -219,31 +219,6 @@ def test_a_lost_release_with_secret_noise_is_not_drawn_again_in_silence(damage, 
     assert file.exists()
 
 
-@pytest.mark.parametrize(
-    ("left_by", "now", "refused"),
-    [("", "a", True), ("a", "", True), ("a", "b", False), ("a", "a", None)],
-)
-def test_a_checkpoint_of_other_releases_is_not_taken_up(left_by, now, refused, tmp_path, capsys):
-    # A run took up the training on handed releases, and its record named none; or a draw of its
-    # own was deleted in silence.
-    file = tmp_path / "checkpoint.pt"
-    of = {name: {"identity": "i"} | ({"file": name} if name else {}) for name in (left_by, now)}
-    _, labels = _released_until(file, of[left_by])
-    store = LabelStore(labels, 3).open(1.0, seed=None)
-    checkpoint = Checkpoint(
-        file, of[now], parts={"store": store}, is_secret=True, handed_over="file"
-    )
-    if refused:
-        with pytest.raises(InputError, match=r"a run left it that .* releases.*; it held"):
-            checkpoint.resume()
-    else:
-        checkpoint.resume()
-        assert (checkpoint.fits.next_fit() is None) == (refused is False)
-        afresh = "that was handed other releases; training starts afresh" in capsys.readouterr().out
-        assert afresh == (refused is False)
-    assert file.exists() == (refused is not False)
-
-
 def test_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, monkeypatch, capsys):
     fits = Checkpoint(tmp_path / "checkpoint.pt", {}, every=1).fits
     fits.next_fit()

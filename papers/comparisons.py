@@ -1,17 +1,23 @@
-"""Tests of differences between means of few runs, corrected for their number.
+"""Means of few runs, and tests of their differences, corrected for their number.
 
 Two methods that share seeds are compared seed by seed, others by Welch's test. Where a table makes
 many comparisons, their p values are corrected after Holm (1979).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from labeldp_bench.reports.statistics import SeedsEstimate, combined
+import numpy as np
+import pandas as pd
+
+from labeldp_bench.reports.statistics import SeedsEstimate, average, combined
 
 LEVEL = 0.05
 """A difference is called one only if its corrected p value is below this."""
+TESTED = ("difference", "difference_low", "difference_high", "pairs", "p", "significant")
+"""The columns that say what a test found."""
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -31,6 +37,105 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def is_significant(p: float) -> bool:
     """Returns whether a corrected p value is below `LEVEL`; never where it is unknown."""
     return p < LEVEL
+
+
+class Pair(NamedTuple):
+    """Two means that are compared.
+
+    Attributes:
+        place: what tells the pair from others, {column: value}.
+        one, other: the means.
+        chosen_from: of how many pairs it is the best by the same runs; p counts as often.
+    """
+
+    place: Mapping[str, Any]
+    one: SeedsEstimate
+    other: SeedsEstimate
+    chosen_from: int = 1
+
+
+def differences(pairs: Iterable[Pair], family: str = "") -> pd.DataFrame:
+    """Returns a row per pair: one - other, with its interval and its test.
+
+    Args:
+        pairs: at least one.
+        family: a column of their places; p is corrected within each of its values, else for all.
+
+    Returns:
+        Columns: those of the places; difference, difference_low and difference_high (the ends of
+        its 95 % t interval); pairs, how many seeds both have; p, corrected after Holm; significant.
+    """
+    rows = []
+    for pair in pairs:
+        gap, shared = pair.one.minus(pair.other), pair.one.by_seed.keys() & pair.other.by_seed
+        p = float(np.minimum(1.0, pair.chosen_from * gap.p))  # NaN stays
+        found = (gap.value, gap.low, gap.high, len(shared), p)
+        rows.append({**pair.place, **dict(zip(TESTED, found, strict=False))})
+    frame = pd.DataFrame(rows)
+    families = frame[family] if family else [0] * len(frame)
+    frame["p"] = frame.p.groupby(families).transform(lambda own: holm(own.tolist()))
+    return frame.assign(significant=frame.p.map(is_significant))
+
+
+def compare(
+    runs: pd.DataFrame,
+    by: Sequence[str],
+    scores: Iterable[str],
+    column: str = "",
+    pairs: Sequence[Sequence[Any]] = (),
+    best: str = "",
+    scale: float = 1.0,
+) -> pd.DataFrame:
+    """Returns the mean of each group of runs, and its difference from another group's.
+
+    Args:
+        runs: a row per run that is wanted: the columns `by`, and record, None where it is not done.
+        by: what tells groups apart.
+        scores: fields of records that are averaged.
+        column: one of `by`, whose values are compared.
+        pairs: (one, other), values of `column`; a difference is on the row of `one`, which is in
+            one pair at most.
+        best: one of `by`: of its values only the one with the highest mean stays, and a p value
+            counts for all pairs that it was chosen from.
+        scale: factor of the means, 100 for percent.
+
+    Returns:
+        A row per group and score, in the order of the runs. Columns: `by`, score, cells (wanted),
+        n (done), older (runs that are left out), estimate, records (those that count), other (the
+        value that it is compared with) and those of `TESTED`, missing where nothing is compared.
+    """
+    rows = []
+    for place, group in runs.groupby(list(by), sort=False):
+        done = [record for record in group.record if record is not None]
+        for score in scores:
+            mean = average(done, score)
+            row = {"score": score, "cells": len(group), "n": len(mean.kept), "older": mean.older}
+            row |= {"estimate": mean.estimate.scaled(scale), "records": mean.kept}
+            rows.append(dict(zip(by, place, strict=True)) | row)
+    means = pd.DataFrame(rows).assign(chosen_from=1)
+    keys = [*(key for key in by if key != best), "score"]
+    if best:
+        means = means[means.n > 0].assign(value=lambda done: [x.value for x in done.estimate])
+        same = means.groupby(keys, sort=False).value
+        means = means.assign(chosen_from=same.transform("size")).loc[same.idxmax()]
+    tested = list(_pairs(means, keys, column, pairs))
+    if not tested:
+        return means.assign(**dict.fromkeys(("other", *TESTED), math.nan))
+    return means.merge(differences(tested), how="left", on=keys)
+
+
+def _pairs(
+    means: pd.DataFrame, keys: Sequence[str], column: str, pairs: Sequence[Sequence[Any]]
+) -> Iterator[Pair]:
+    """Yields the pairs that have runs on both sides."""
+    others = [key for key in keys if key != column]
+    for place, group in means[means.n > 0].groupby(others, sort=False) if pairs else ():
+        at = {row[column]: row for row in group.to_dict("records")}
+        for one, other in pairs:
+            if one in at and other in at:
+                own = dict(zip(others, place, strict=True)) | {column: one, "other": other}
+                times = at[one]["chosen_from"] * at[other]["chosen_from"]
+                yield Pair(own, at[one]["estimate"], at[other]["estimate"], times)
 
 
 @dataclass(frozen=True)

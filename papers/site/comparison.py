@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import papers
+from labeldp_bench.records.record import Records
 from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import name_of
 from papers import tables
@@ -129,13 +130,9 @@ def draw(rows: pd.DataFrame) -> Figure:
             axes.set_title(f"eps={eps:g} (p={ranks.p:.2g})")
     for axes in grid[1]:
         axes.set_xlabel("mean rank")
-    plotting.title_and_caption(figure, TITLE, caption_of(rows))
+    caption = CAPTION.format(seeds=rows.seeds.min(), count=rows.dataset.nunique())
+    plotting.title_and_caption(figure, TITLE, caption)
     return figure
-
-
-def caption_of(rows: pd.DataFrame) -> str:
-    """Returns what is said below the picture, and above the tables."""
-    return CAPTION.format(seeds=rows.seeds.min(), count=rows.dataset.nunique())
 
 
 def _draw_ranks(axes: plotting.Axes, ranks: Ranks, names: dict[str, str] | None) -> None:
@@ -150,9 +147,9 @@ def _draw_ranks(axes: plotting.Axes, ranks: Ranks, names: dict[str, str] | None)
     axes.set_xlim(0.8, len(texts) + 0.2)
 
 
-def read_rows(folder: Path = tables.TABLES) -> pd.DataFrame:
+def read_rows() -> pd.DataFrame:
     """Returns the committed rows."""
-    return pd.read_csv(folder / f"{STEM}.csv")
+    return pd.read_csv(tables.TABLES / f"{STEM}.csv")
 
 
 def write_picture(out: Path = papers.FIGURES) -> Path:
@@ -163,29 +160,33 @@ def write_picture(out: Path = papers.FIGURES) -> Path:
 
 
 def write_comparison(runs: pd.DataFrame) -> Path:
-    """Writes table and picture of the runs that `summary` takes; returns the table's path."""
-    rows = summary(runs)
-    tables.write_page(STEM, rows, "Mechanisms and losses compared", parts_of(rows), digits=8)
+    """Writes the rows and the picture of the runs that `summary` takes; returns the rows' path."""
+    path = tables.TABLES / f"{STEM}.csv"
+    tables.write_csv(path, summary(runs), digits=8)
     write_picture()
-    return tables.TABLES / f"{STEM}.md"
+    return path
 
 
-def parts_of(rows: pd.DataFrame) -> list[tables.Part]:
-    """Returns the page: mean ranks of each eps, and mean accuracy of mechanisms and losses."""
-    parts: list[tables.Part] = [caption_of(rows)]
+def ranks_page(records: Records) -> pd.DataFrame:
+    """Returns the page's rows from the committed ones: table, name, rank, accuracy."""
+    rows, found = read_rows(), []
     for title, table_of, names in (
-        ("Mechanisms, learned by the likelihood", by_mechanism, None),
-        ("Losses, means over rr, rappor, unary, oue and subset selection", by_loss, LOSS_NAMES),
+        ("Mechanisms", by_mechanism, {}),
+        ("Losses", by_loss, LOSS_NAMES),
     ):
-        columns = {}
-        notes = []
         for eps in BUDGETS:
             table = table_of(rows, eps)
             ranks = ranks_of(table)
-            columns[f"eps={eps:g}: rank"] = ranks.means.map("{:.2f}".format)
-            columns["accuracy" + " " * len(columns)] = table.mean().map("{:.2f}".format)
-            notes.append(f"eps={eps:g}: p={ranks.p:.2g}, critical difference {ranks.critical:.2f}")
-        shown = pd.DataFrame(columns)
-        shown.insert(0, "", [names[key] if names else name_of(str(key)) for key in shown.index])
-        parts += [f"## {title}", shown.reset_index(drop=True), "; ".join(notes) + "."]
-    return parts
+            here = (
+                f"{title}, eps={eps:g}; p={ranks.p:.2g}; critical difference {ranks.critical:.2f}"
+            )
+            found += [
+                {"table": here, "name": names.get(key) or name_of(key), "rank": mean}
+                | {
+                    "data_sets": len(table),
+                    "seeds": rows.seeds.min(),
+                    "accuracy": table[key].mean(),
+                }
+                for key, mean in ranks.means.items()
+            ]
+    return pd.DataFrame(found)

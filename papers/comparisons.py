@@ -1,18 +1,18 @@
-"""Means of few runs, and tests of their differences, corrected for their number.
+"""Tests of differences between means of few runs, corrected for their number.
 
 Two methods that share seeds are compared seed by seed, others by Welch's test. Where a table makes
 many comparisons, their p values are corrected after Holm (1979).
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from labeldp_bench.reports.statistics import SeedsEstimate, average, combined
+from labeldp_bench.reports.statistics import SeedsEstimate, combined
 
 LEVEL = 0.05
 """A difference is called one only if its corrected p value is below this."""
@@ -75,67 +75,6 @@ def differences(pairs: Iterable[Pair], family: str = "") -> pd.DataFrame:
     families = frame[family] if family else [0] * len(frame)
     frame["p"] = frame.p.groupby(families).transform(lambda own: holm(own.tolist()))
     return frame.assign(significant=frame.p.map(is_significant))
-
-
-def compare(
-    runs: pd.DataFrame,
-    by: Sequence[str],
-    scores: Iterable[str],
-    column: str = "",
-    pairs: Sequence[Sequence[Any]] = (),
-    best: str = "",
-    scale: float = 1.0,
-) -> pd.DataFrame:
-    """Returns the mean of each group of runs, and its difference from another group's.
-
-    Args:
-        runs: a row per run that is wanted: the columns `by`, and record, None where it is not done.
-        by: what tells groups apart.
-        scores: fields of records that are averaged.
-        column: one of `by`, whose values are compared.
-        pairs: (one, other), values of `column`; a difference is on the row of `one`, which is in
-            one pair at most.
-        best: one of `by`: of its values only the one with the highest mean stays, and a p value
-            counts for all pairs that it was chosen from.
-        scale: factor of the means, 100 for percent.
-
-    Returns:
-        A row per group and score, in the order of the runs. Columns: `by`, score, cells (wanted),
-        n (done), older (runs that are left out), estimate, records (those that count), other (the
-        value that it is compared with) and those of `TESTED`, missing where nothing is compared.
-    """
-    rows = []
-    for place, group in runs.groupby(list(by), sort=False):
-        done = [record for record in group.record if record is not None]
-        for score in scores:
-            mean = average(done, score)
-            row = {"score": score, "cells": len(group), "n": len(mean.kept), "older": mean.older}
-            row |= {"estimate": mean.estimate.scaled(scale), "records": mean.kept}
-            rows.append(dict(zip(by, place, strict=True)) | row)
-    means = pd.DataFrame(rows).assign(chosen_from=1)
-    keys = [*(key for key in by if key != best), "score"]
-    if best:
-        means = means[means.n > 0].assign(value=lambda done: [x.value for x in done.estimate])
-        same = means.groupby(keys, sort=False).value
-        means = means.assign(chosen_from=same.transform("size")).loc[same.idxmax()]
-    tested = list(_pairs(means, keys, column, pairs))
-    if not tested:
-        return means.assign(**dict.fromkeys(("other", *TESTED), math.nan))
-    return means.merge(differences(tested), how="left", on=keys)
-
-
-def _pairs(
-    means: pd.DataFrame, keys: Sequence[str], column: str, pairs: Sequence[Sequence[Any]]
-) -> Iterator[Pair]:
-    """Yields the pairs that have runs on both sides."""
-    others = [key for key in keys if key != column]
-    for place, group in means[means.n > 0].groupby(others, sort=False) if pairs else ():
-        at = {row[column]: row for row in group.to_dict("records")}
-        for one, other in pairs:
-            if one in at and other in at:
-                own = dict(zip(others, place, strict=True)) | {column: one, "other": other}
-                times = at[one]["chosen_from"] * at[other]["chosen_from"]
-                yield Pair(own, at[one]["estimate"], at[other]["estimate"], times)
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,12 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.records.collect import Chosen
 from labeldp_bench.records.published import method_of, published_of
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.naming import counted, data_name_of, name_of
 from labeldp_bench.reports.rendering import Part, markdown_table, number_text
-from labeldp_bench.reports.statistics import ENOUGH_SEEDS, OLDER, PLUS_MINUS, left_out
-from papers.comparisons import LEVEL, TESTED, compare, is_significant
+from labeldp_bench.reports.statistics import ENOUGH_SEEDS, OLDER, PLUS_MINUS, average, left_out
+from papers.comparisons import LEVEL, TESTED, Pair, differences, is_significant
 from papers.figures import Axis, PaperFigure, draw_panels
 from papers.naming import features_name_of, method_name, model_name_of
 from papers.site import comparison, lost_classes, mechanisms
@@ -77,11 +76,10 @@ class Listing:
         """Yields the caption, and a table per value of the first column of `by`."""
         shown = rows.query(self.where) if self.where else rows
         yield self.caption.format(hidden=len(rows) - len(shown))
-        lines = [
+        yield from _frames(
             _names(self.by, row) | {head: form.format(**row) for head, form in self.columns.items()}
             for row in shown.to_dict("records")
-        ]
-        yield from _frames(lines)
+        )
 
     def csv(self, rows: pd.DataFrame) -> pd.DataFrame | None:
         """Returns the rows of the CSV, all of them."""
@@ -94,7 +92,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Summary:
-    """Means of the cells of experiments, and their differences with Holm's correction.
+    """Means of the runs of experiments, and their differences with Holm's correction.
 
     Attributes:
         experiments: whose cells are shown.
@@ -103,11 +101,12 @@ class Summary:
         scores: {field of records: heading}.
         caption: above the tables; `{tests}` is the number of differences that are tested.
         column: one of `by` whose values are compared.
-        pairs: (one, other), values of `column`, each of which has a table column of its own; lines
-            where a side has no run are left out.
+        pairs: (one, other), values of `column`, each of which has a table column of its own; `one`
+            is in no other pair. Lines where a side has no run are left out.
         baseline: a value of `column`, in place of `pairs`: the others, in lines of their own, are
             tested against it.
-        best: one of `by`: only the value with the highest mean is shown.
+        best: one of `by`: of its values only the one with the highest mean is shown, and p counts
+            for all pairs that it was chosen from.
         published: the experiment of a paper's table, whose published values are runs of
             `recipe=published`.
         order: {column: its values in order}; runs with others are left out.
@@ -120,7 +119,7 @@ class Summary:
     experiments: Sequence[str]
     by: Sequence[str]
     scores: Mapping[str, str]
-    caption: str
+    caption: str = ""
     column: str = ""
     pairs: Sequence[Sequence[str]] = ()
     baseline: str = ""
@@ -132,17 +131,21 @@ class Summary:
     scale: float = 100.0
     digits: int = 1
 
+    def rows(self, records: Records) -> pd.DataFrame:
+        """Returns the means and differences of the records."""
+        return self.compare(self.runs(records))
+
     def runs(self, records: Records) -> pd.DataFrame:
         """Returns a row per cell, with its record or None, and per published value."""
         cells = [cell for name in self.experiments for cell in read_experiment(name).cells()]
         rows: list[Row] = []
         for cell in {cell.config_hash: cell for cell in cells}.values():
             identity, record = cell.identity, records.get(cell.config_hash)
+            method, model = method_of(cell), identity["model"]
             rows.append(
-                {"dataset": cell.dataset_name, "method": method_of(cell), "record": record}
-                | {"method_and_model": f"{method_of(cell)}+{identity['model']}"}
+                {"dataset": cell.dataset_name, "method": method, "model": model, "record": record}
+                | {"method_and_model": f"{method}+{model}", "mechanism": identity["mechanism"]}
                 | {"eps": float(identity.get("mechanism.eps", math.inf))}
-                | {"mechanism": identity["mechanism"], "model": identity["model"]}
                 | {"loss": identity.get("learner.loss")}
                 | {"trust": record["trust"] if record else "not run"}
                 | {"recipe": "tuned" if "tuning" in identity else "stated"}
@@ -156,59 +159,87 @@ class Summary:
         runs = pd.DataFrame(rows)
         runs = runs.query(self.where) if self.where else runs
         for key, values in reversed(list(self.order.items())):
-            place = {value: number for number, value in enumerate(values)}
             runs = runs[runs[key].isin(values)]
-            runs = runs.iloc[runs[key].map(place).argsort(kind="stable")]
+            runs = runs.iloc[runs[key].map([*values].index).argsort(kind="stable")]
         return runs
 
-    def rows(self, records: Records) -> pd.DataFrame:
-        """Returns the rows of `compare`."""
-        runs, pairs = self.runs(records), self.pairs
-        if self.baseline:
-            pairs = [(value, self.baseline) for value in runs[self.column].unique()]
-            pairs = [pair for pair in pairs if pair[0] != self.baseline]
-        return compare(runs, self.by, self.scores, self.column, pairs, self.best, self.scale)
+    def compare(self, runs: pd.DataFrame) -> pd.DataFrame:
+        """Returns the mean of each group of runs, and its difference from another group's.
 
-    @property
-    def lines(self) -> list[str]:
-        """The columns that tell the lines of the page apart."""
-        hidden = (self.best, self.column * (not self.baseline))
-        return [key for key in self.by if key not in hidden]
+        Args:
+            runs: a row per run that is wanted: the columns `by`, and record, None if not done.
+
+        Returns:
+            A row per group and score, in the order of the runs. Columns: `by`, score, cells
+            (wanted), n (done), older (runs that are left out), estimate, ours, low, high, records
+            (those that count), other (the value that it is compared with) and those of `TESTED`,
+            missing where nothing is compared.
+        """
+        rows = []
+        for place, group in runs.groupby([*self.by], sort=False):
+            done = [record for record in group.record if record is not None]
+            for score in self.scores:
+                kept, mean, older = average(done, score)
+                mean = mean.scaled(self.scale)
+                own = dict(zip(self.by, place, strict=True)) | {"score": score, "estimate": mean}
+                own |= {"cells": len(group), "n": len(kept), OLDER: older, "records": kept}
+                rows.append(own | {"ours": mean.value, "low": mean.low, "high": mean.high})
+        means = pd.DataFrame(rows).assign(chosen_from=1)
+        keys = [*(key for key in self.by if key != self.best), "score"]
+        if self.best:
+            same = (means := means[means.n > 0]).groupby(keys, sort=False).ours
+            means = means.assign(chosen_from=same.transform("size")).loc[same.idxmax()]
+        tested = list(self._pairs(means[means.n > 0], [key for key in keys if key != self.column]))
+        if not tested:
+            return means.assign(**dict.fromkeys(("other", *TESTED), math.nan))
+        return means.merge(differences(tested), how="left", on=keys)
+
+    def _pairs(self, means: pd.DataFrame, keys: Sequence[str]) -> Iterator[Pair]:
+        """Yields the pairs that have runs on both sides."""
+        for place, group in means.groupby([*keys], sort=False) if self.column else ():
+            at = {row[self.column]: row for row in group.to_dict("records")}
+            against = [(value, self.baseline) for value in at if value != self.baseline]
+            for one, other in self.pairs or against:
+                if one in at and other in at:
+                    own = dict(zip(keys, place, strict=True)) | {self.column: one, "other": other}
+                    times = at[one]["chosen_from"] * at[other]["chosen_from"]
+                    yield Pair(own, at[one]["estimate"], at[other]["estimate"], times)
 
     def parts(self, rows: pd.DataFrame) -> Iterator[Part]:
         """Yields the caption, and a table per value of the first column of `by`."""
         yield self.caption.format(tests=rows.p.count(), level=LEVEL, plus_minus=PLUS_MINUS)
-        yield from _frames([self._line(place, own) for place, own in self._shown(rows)])
+        yield from _frames(self._line(place, own) for place, own in self._lines(rows))
 
     def csv(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Returns the rows of the CSV: one per mean, or with pairs one per line of the page."""
         if self.pairs:
-            lines = [self._wide(place, own) for place, own in self._shown(rows)]
-            return pd.DataFrame(lines, columns=None if lines else self.lines)
-        ends = {"ours": "value", "low": "low", "high": "high"}
-        found = {name: [getattr(one, key) for one in rows.estimate] for name, key in ends.items()}
-        itself = rows[self.column] == self.baseline
-        rows = rows.assign(**found, difference=rows.difference.mask(itself & (rows.n > 0), 0.0))
-        return rows[[*self.by, "score", "cells", "n", *ends, "difference", "p", OLDER]]
+            lines = [self._wide(place, own) for place, own in self._lines(rows)]
+            return pd.DataFrame(lines) if lines else rows[[*self.by]].head(0)
+        itself = (rows[self.column] == self.baseline) & (rows.n > 0)
+        shown = rows.assign(difference=rows.difference.mask(itself, 0.0))
+        columns = ["score", "cells", "n", "ours", "low", "high", "difference", "p", OLDER]
+        return shown[[*self.by, *columns]]
 
     def state(self, rows: pd.DataFrame) -> list[str]:
         """Returns what is left out, how many runs are done, and the commands for the others."""
         runs = rows.drop_duplicates([*self.by])
-        runs = runs[runs.recipe != PRINTED] if "recipe" in runs else runs
+        runs = runs[runs.recipe != PRINTED] if self.published else runs
         wanted, done = runs.cells.sum(), runs.n.sum() + runs[OLDER].sum()
         commands = " and ".join(f"`{read_experiment(name).command}`" for name in self.experiments)
         state = "all" if done == wanted else f"{done} of"
         return [*left_out(runs), f"{state} {wanted} runs done: {commands}"]
 
-    def _shown(self, rows: pd.DataFrame) -> Iterator[tuple[Row, list[Row]]]:
+    def _lines(self, rows: pd.DataFrame) -> Iterator[tuple[Row, list[Row]]]:
         """Yields the lines of the page: where each stands, and its means."""
-        for place, own in rows.groupby(self.lines, sort=False):
+        hidden = (self.best, self.column if self.pairs else "")
+        keys = [key for key in self.by if key not in hidden]
+        for place, own in rows.groupby(keys, sort=False):
             if not self.pairs or own.other.notna().any():
-                yield dict(zip(self.lines, place, strict=True)), own.to_dict("records")
+                yield dict(zip(keys, place, strict=True)), own.to_dict("records")
 
     def _line(self, place: Row, rows: Sequence[Row]) -> Row:
         """Returns {heading: text} of a line."""
-        texts = _names(self.lines, place, self.titles)
+        texts = _names([*place], place, self.titles)
         for row in rows:
             head = row[self.column] if self.pairs else self.scores[row["score"]]
             texts[head] = self._mean(row)
@@ -219,20 +250,17 @@ class Summary:
             if self.baseline or not pd.isna(row["other"]):
                 p = "p" if len(self.scores) == 1 else f"p, {score}"
                 texts |= {head: self._difference(row), p: number_text(row["p"], "{:.2g}")}
-        if "recipe" in self.by:
-            chosen = _chosen(rows)
-            rates = Counter(f"{one.lr:g}" for one in chosen)
-            often = ", ".join(f"{rate} ({count})" for rate, count in rates.items())
-            epochs = counted((one.epochs for one in chosen), "epoch") if chosen else ""
-            texts["chosen"] = f"{often}; {epochs}" if chosen else "not kept"
+        if self.published:
+            rates, epochs = _chosen(rows)
+            often = ", ".join(f"{rate:g} ({count})" for rate, count in Counter(rates).items())
+            texts["chosen"] = f"{often}; {counted(epochs, 'epoch')}" if rates else "not kept"
         return texts
 
     def _mean(self, row: Row) -> str:
-        mean = row["estimate"]
         if row.get("recipe") == PRINTED:
-            return f"{mean.value:g}"
-        half = number_text(mean.half_width, f" ± {{:.{self.digits}f}}", unknown="")
-        return number_text(mean.value, f"{{:.{self.digits}f}}{half} ({row['n']})")
+            return f"{row['ours']:g}"
+        half = number_text((row["high"] - row["low"]) / 2, f" ± {{:.{self.digits}f}}", unknown="")
+        return number_text(row["ours"], f"{{:.{self.digits}f}}{half} ({row['n']})")
 
     def _difference(self, row: Row) -> str:
         """Returns a difference, whether it is significant, and how many seeds both sides have."""
@@ -246,20 +274,17 @@ class Summary:
         """Returns a line as numbers: the mean of each compared value, the difference, the rest."""
         line = dict(place)
         for row in rows:
-            mean, name = row["estimate"], row[self.column]
-            line[name] = mean.value
+            name = row[self.column]
+            line[name] = row["ours"]
             if name != PRINTED:
-                line |= {f"{name}_low": mean.low, f"{name}_high": mean.high}
+                line |= {f"{name}_low": row["low"], f"{name}_high": row["high"]}
                 line[f"{name}_seeds"] = row["n"]
         (tested,) = [row for row in rows if not pd.isna(row["other"])]
-        chosen = _chosen(rows)
-        return (
-            line
-            | {key: tested[key] for key in TESTED}
-            | {"learning_rates": " ".join(f"{one.lr:g}" for one in chosen)}
-            | {"epochs": " ".join(str(each) for each in sorted(one.epochs for one in chosen))}
-            | {OLDER: sum(row[OLDER] for row in rows)}
-        )
+        rates, epochs = _chosen(rows)
+        line |= {key: tested[key] for key in TESTED}
+        line["learning_rates"] = " ".join(f"{rate:g}" for rate in rates)
+        line["epochs"] = " ".join(map(str, epochs))
+        return line | {OLDER: sum(row[OLDER] for row in rows)}
 
 
 @dataclass(frozen=True)
@@ -290,7 +315,7 @@ class Page:
         """Returns the figure with its page."""
         own = {key: value for key, value in self.figure.items() if key != "columns"}
         own |= {key: Axis(**self.figure[key]) for key in ("x", "y") if key in self.figure}
-        draw = partial(draw_panels, columns=self.figure.get("columns", 0))
+        draw = partial(draw_panels, columns=self.figure["columns"])
         return PaperFigure(title=self.title, draw=draw, notes=self._notes, **own)
 
     def _notes(self, points: pd.DataFrame, figure: PaperFigure) -> list[str]:
@@ -302,30 +327,28 @@ class Page:
 @cache
 def read_pages() -> dict[str, Page]:
     """Returns {stem: page} of papers/site/tables."""
-    return {path.stem: _read_page(path) for path in sorted(FOLDER.glob("*.yaml"))}
-
-
-def _read_page(path: Path) -> Page:
-    node: Any = OmegaConf.to_container(OmegaConf.load(path))
-    tables = [Listing(**each) if "source" in each else Summary(**each) for each in node["tables"]]
-    return Page(path.stem, node["title"], tables, node.get("figure", {}))
+    pages = {}
+    for path in sorted(FOLDER.glob("*.yaml")):
+        node: Any = OmegaConf.to_container(OmegaConf.load(path))
+        tables = [(Listing if "source" in each else Summary)(**each) for each in node["tables"]]
+        pages[path.stem] = Page(path.stem, node["title"], tables, node.get("figure", {}))
+    return pages
 
 
 def _names(keys: Sequence[str], row: Row, titles: Mapping[str, str] | None = None) -> Row:
     """Returns {column: text} of the columns that name a line."""
-    titles = titles or {}
-    return {key: titles.get(row[key]) or NAMES.get(key, str)(row[key]) for key in keys}
+    return {key: (titles or {}).get(row[key]) or NAMES.get(key, str)(row[key]) for key in keys}
 
 
-def _frames(lines: Sequence[Row]) -> Iterator[pd.DataFrame]:
+def _frames(lines: Iterator[Row]) -> Iterator[pd.DataFrame]:
     """Yields a frame per text of the first column, which becomes the heading of the second."""
-    first, second = list(lines[0])[:2] if lines else ("", "")
-    for text, group in pd.DataFrame(lines).groupby(first, sort=False) if lines else ():
-        own = group.drop(columns=first).dropna(axis="columns", how="all").fillna("-")
-        yield own.rename(columns={second: str(text)})
+    frame = pd.DataFrame(lines)
+    for text, own in frame.groupby(frame.columns[0], sort=False) if len(frame) else ():
+        shown = own.iloc[:, 1:].dropna(axis="columns", how="all").fillna("-")
+        yield shown.rename(columns={shown.columns[0]: str(text)})
 
 
-def _chosen(rows: Sequence[Row]) -> list[Chosen]:
-    """Returns what the runs of a line chose, by learning rate, where it is kept."""
+def _chosen(rows: Sequence[Row]) -> tuple[list[float], list[int]]:
+    """Returns the learning rates and epochs that the runs of a line chose, sorted, where kept."""
     found = [one for row in rows for record in row["records"] for one in record.get("tuned") or ()]
-    return sorted(found, key=lambda one: one.lr)
+    return sorted(one.lr for one in found), sorted(one.epochs for one in found)

@@ -11,10 +11,9 @@ from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import Chosen, read_with_classes
 from labeldp_bench.records.published import method_of
 from labeldp_bench.reports.rendering import markdown_of
-from papers.comparisons import compare
 from papers.site import lost_classes
 from papers.site.findings import SOFT_LABEL, order_of
-from papers.site.summaries import read_pages
+from papers.site.summaries import Summary, read_pages
 
 BASE = {"a": (50, 65, 60), "b": (75, 78, 79)}
 GAINS = {"a": (8, 9, 10.5), "b": (1, 4, -2)}
@@ -37,8 +36,8 @@ def runs(*more):
 
 
 def compared(frame, **given):
-    given = {"column": "method", "pairs": [("new", "old")], "scale": 100.0} | given
-    rows = compare(frame, ["dataset", "method"], ["score"], **given)
+    given = {"by": ["dataset", "method"], "column": "method", "pairs": [("new", "old")]} | given
+    rows = Summary(experiments=[], scores={"score": "score"}, **given).compare(frame)
     return rows.set_index(["dataset", "method"])
 
 
@@ -88,8 +87,7 @@ def test_one_seed_is_shown_and_not_tested():
 def test_the_best_of_several_counts_for_all_that_it_was_chosen_from():
     worse = [run("a", "new", seed, 10 + seed) for seed in range(3)]
     frame = pd.concat([runs().assign(line=0), pd.DataFrame(worse).assign(line=1)])
-    given = {"column": "method", "pairs": [("new", "old")]}
-    rows = compare(frame, ["dataset", "line", "method"], ["score"], best="line", **given)
+    rows = compared(frame, by=["dataset", "line", "method"], best="line")
     assert len(rows) == 4 and set(rows.line) == {0}
     raw = float(stats.ttest_1samp(GAINS["a"], 0).pvalue)
     assert rows.p.min() == pytest.approx(2 * 2 * raw)  # two tests, one of which had two lines

@@ -14,7 +14,6 @@ from papers.naming import SMALLER
 from papers.reproduce import write_site_tables, write_tables
 from papers.site.best_known import write_best_known
 from papers.tables import TABLES
-from papers.vector_approximation.budget import write_budget
 
 
 @command(__doc__)
@@ -26,9 +25,8 @@ def main(arguments: list[str]) -> int:
     records = read_committed()
     missing = cells - set(records)
     known = write_best_known()
-    write_budget(records)
     pages = write_site_tables()
-    print(f"{len(tables) + len(pages) + 2} tables in {TABLES.relative_to(CHECKOUT)}: ", end="")
+    print(f"{len(tables) + len(pages) + 1} tables in {TABLES.relative_to(CHECKOUT)}: ", end="")
     print(f"{len(cells) - len(missing)} of {len(cells)} cells done, {len(missing)} missing")
     for budget in sorted({record["budget"] for record in records.values()}.intersection(SMALLER)):
         less = {cell.config_hash for table in tables for cell in table.experiment.cells(budget)}

@@ -26,12 +26,14 @@ from papers.figures import Axis, PaperFigure, draw_panels
 from papers.naming import features_name_of, method_name, model_name_of
 from papers.site import comparison, lost_classes, mechanisms
 from papers.tables import Row, write_page
+from papers.vector_approximation import budget
 
 FOLDER = Path(__file__).with_name("tables")
 SOURCES = {
     "information": mechanisms.rows_of,
     "lost_classes": lost_classes.rows_of,
     "ranks": comparison.ranks_page,
+    "rappor_budget": budget.rows_of,
 }
 """{`source` of a listing: the function that makes its rows of the records}."""
 NAMES: dict[str, Any] = {
@@ -77,7 +79,8 @@ class Listing:
         shown = rows.query(self.where) if self.where else rows
         yield self.caption.format(hidden=len(rows) - len(shown))
         yield from _frames(
-            _names(self.by, row) | {head: form.format(**row) for head, form in self.columns.items()}
+            _names(self.by, row)
+            | {head: form.format(**row).replace("nan", "-") for head, form in self.columns.items()}
             for row in shown.to_dict("records")
         )
 

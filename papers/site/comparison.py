@@ -5,9 +5,7 @@ Friedman's test over data sets, then Nemenyi's critical difference between mean 
 """
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -35,6 +33,7 @@ LOSS_NAMES = {
     "unbiased": "unbiased squares",
     "soft_label": "fixed soft label",
 }
+MECHANISMS = "mechanisms"
 TITLE = "Subset selection has the best mean rank at every eps; no loss is told from another"
 CAPTION = (
     "Mean ranks over {count} data sets; 1 is best. Above: mechanisms, each learned by the "
@@ -45,35 +44,27 @@ CAPTION = (
 )
 
 
-class Ranks(NamedTuple):
-    """Mean ranks of methods over data sets.
-
-    Attributes:
-        means: {method: mean rank}, the best first; 1 is the best, ties share their mean.
-        p: of Friedman's test that all methods are equal.
-        critical: two methods differ at 5 % if their means differ by more (Nemenyi).
-    """
-
-    means: pd.Series
-    p: float
-    critical: float
-
-
-def ranks_of(accuracy: pd.DataFrame) -> Ranks:
-    """Returns mean ranks.
+def ranks_of(accuracy: pd.DataFrame) -> pd.DataFrame:
+    """Returns mean ranks of methods over data sets.
 
     Args:
         accuracy: a row per data set, a column per method, at least three of each; none missing.
 
-    >>> ranks_of(pd.DataFrame({"a": [3, 3, 3], "b": [2, 2, 1], "c": [1, 1, 2]})).means.to_dict()
+    Returns:
+        A row per method, the best first: rank (1 is the best, ties share their mean); accuracy, the
+        mean; and the same in each row p, of Friedman's test that all methods are equal, and
+        critical: two methods differ at 5 % if their mean ranks differ by more (Nemenyi).
+
+    >>> ranks_of(pd.DataFrame({"a": [3, 3, 3], "b": [2, 2, 1], "c": [1, 1, 2]}))["rank"].to_dict()
     {'a': 1.0, 'b': 2.3333333333333335, 'c': 2.6666666666666665}
     """
     count, k = accuracy.shape
-    means = accuracy.rank(axis=1, ascending=False).mean().sort_values()
+    found = pd.DataFrame({"rank": accuracy.rank(axis=1, ascending=False).mean()})
     p = float(stats.friedmanchisquare(*(accuracy[name] for name in accuracy)).pvalue)
     quantile = stats.studentized_range.ppf(0.95, k, math.inf) / math.sqrt(2)
     critical = float(quantile * math.sqrt(k * (k + 1) / (6 * count)))
-    return Ranks(means, p, critical)
+    found = found.assign(accuracy=accuracy.mean(), p=p, critical=critical, data_sets=count)
+    return found.sort_values("rank")
 
 
 def losses_of(mechanism: str) -> list[str]:
@@ -88,18 +79,18 @@ def mechanisms_of(num_classes: int) -> list[str]:
     return [name for name in OWN_LOSSES if num_classes > 2 or name not in EQUAL_TO_RR]
 
 
-def by_mechanism(rows: pd.DataFrame, eps: float) -> pd.DataFrame:
+def by_mechanism(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns accuracy by the likelihood, a row per data set and a column per mechanism."""
-    own = rows[(rows.eps == eps) & (rows.loss == LIKELIHOOD)]
+    own = rows[rows.loss == LIKELIHOOD]
     table = own.pivot(index="dataset", columns="mechanism", values="accuracy")
     for name in EQUAL_TO_RR:
         table[name] = table[name].fillna(table["rr"])
     return table
 
 
-def by_loss(rows: pd.DataFrame, eps: float) -> pd.DataFrame:
+def by_loss(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns mean accuracy over mechanisms with all four losses, a column per loss."""
-    own = rows[(rows.eps == eps) & rows.mechanism.map(OWN_LOSSES).notna()]
+    own = rows[rows.mechanism.map(OWN_LOSSES).notna()]
     is_own = own.loss == own.mechanism.map(OWN_LOSSES)
     own = own.assign(loss=own.loss.mask(is_own, OWN))
     return own.pivot_table(index="dataset", columns="loss", values="accuracy")
@@ -117,34 +108,38 @@ def summary(runs: pd.DataFrame) -> pd.DataFrame:
     return found.agg(accuracy="mean", std="std", seeds="size").round(4).reset_index()
 
 
-def draw(rows: pd.DataFrame) -> Figure:
-    """Returns the picture of the rows of results/tables/comparison.csv."""
+def ranks_page(records: Records | None = None) -> pd.DataFrame:
+    """Returns ranks of the committed rows: table, eps, key, name, seeds, and as `ranks_of`."""
+    rows, found = read_rows(), []
+    for table, accuracy_of in ((MECHANISMS, by_mechanism), ("losses", by_loss)):
+        for eps in BUDGETS:
+            ranks = ranks_of(accuracy_of(rows[rows.eps == eps])).rename_axis("key").reset_index()
+            names = [LOSS_NAMES.get(key) or name_of(key) for key in ranks.key]
+            found.append(ranks.assign(table=table, eps=eps, name=names, seeds=rows.seeds.min()))
+    return pd.concat(found, ignore_index=True)
+
+
+def draw(ranks: pd.DataFrame) -> Figure:
+    """Returns the picture of the rows of `ranks_page`."""
     figure, grid = plotting.new_figure(len(BUDGETS), 2, height=2.7)
     figure.set_figwidth(12.5)
-    for place, eps in enumerate(BUDGETS):
-        for axes, ranks, names in (
-            (grid[0, place], ranks_of(by_mechanism(rows, eps)), None),
-            (grid[1, place], ranks_of(by_loss(rows, eps)), LOSS_NAMES),
-        ):
-            _draw_ranks(axes, ranks, names)
-            axes.set_title(f"eps={eps:g} (p={ranks.p:.2g})")
+    panels = ranks.groupby(["table", "eps"], sort=False)
+    for axes, ((table, eps), own) in zip(grid.flat, panels, strict=True):
+        best = own.iloc[0]
+        band = best["rank"], best["rank"] + best.critical
+        axes.axvspan(*band, color=plotting.GREY, alpha=0.15, linewidth=0)
+        for y, (key, mean) in enumerate(zip(own.key, own["rank"], strict=True)):
+            colour = plotting.colour_of(key) if table == MECHANISMS else plotting.BLACK
+            axes.plot(mean, y, "o", color=colour, markersize=7)
+        axes.set_yticks(range(len(own)), own.name)
+        axes.invert_yaxis()
+        axes.set_xlim(0.8, len(own) + 0.2)
+        axes.set_title(f"eps={eps:g} (p={best.p:.2g})")
     for axes in grid[1]:
         axes.set_xlabel("mean rank")
-    caption = CAPTION.format(seeds=rows.seeds.min(), count=rows.dataset.nunique())
+    caption = CAPTION.format(seeds=best.seeds, count=best.data_sets)
     plotting.title_and_caption(figure, TITLE, caption)
     return figure
-
-
-def _draw_ranks(axes: plotting.Axes, ranks: Ranks, names: dict[str, str] | None) -> None:
-    best = ranks.means.iloc[0]
-    axes.axvspan(best, best + ranks.critical, color=plotting.GREY, alpha=0.15, linewidth=0)
-    texts: Sequence[str] = [names[key] if names else name_of(key) for key in ranks.means.index]
-    for y, (key, mean) in enumerate(ranks.means.items()):
-        colour = plotting.BLACK if names else plotting.colour_of(str(key))
-        axes.plot(mean, y, "o", color=colour, markersize=7)
-    axes.set_yticks(range(len(texts)), texts)
-    axes.invert_yaxis()
-    axes.set_xlim(0.8, len(texts) + 0.2)
 
 
 def read_rows() -> pd.DataFrame:
@@ -155,7 +150,7 @@ def read_rows() -> pd.DataFrame:
 def write_picture(out: Path = papers.FIGURES) -> Path:
     """Writes the picture of the committed rows; returns its path."""
     path = out / f"{STEM}.png"
-    plotting.save(draw(read_rows()), path)
+    plotting.save(draw(ranks_page()), path)
     return path
 
 
@@ -165,28 +160,3 @@ def write_comparison(runs: pd.DataFrame) -> Path:
     tables.write_csv(path, summary(runs), digits=8)
     write_picture()
     return path
-
-
-def ranks_page(records: Records) -> pd.DataFrame:
-    """Returns the page's rows from the committed ones: table, name, rank, accuracy."""
-    rows, found = read_rows(), []
-    for title, table_of, names in (
-        ("Mechanisms", by_mechanism, {}),
-        ("Losses", by_loss, LOSS_NAMES),
-    ):
-        for eps in BUDGETS:
-            table = table_of(rows, eps)
-            ranks = ranks_of(table)
-            here = (
-                f"{title}, eps={eps:g}; p={ranks.p:.2g}; critical difference {ranks.critical:.2f}"
-            )
-            found += [
-                {"table": here, "name": names.get(key) or name_of(key), "rank": mean}
-                | {
-                    "data_sets": len(table),
-                    "seeds": rows.seeds.min(),
-                    "accuracy": table[key].mean(),
-                }
-                for key, mean in ranks.means.items()
-            ]
-    return pd.DataFrame(found)

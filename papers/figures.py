@@ -67,8 +67,8 @@ class PaperFigure:
         bands: the meaning of bands, bars and dashes, below the picture.
         lines: the config key that tells lines apart; `method` is mechanism, loss and retraining,
             `method+model` the model too.
-        panels: the config key that tells panels apart; empty for a single panel.
-        titles: {panel: its title} where that is not `symbol=value`.
+        panels: the config keys that tell panels apart, joined by `+`; empty for a single panel.
+        titles: {value: its part of a title} where that is not `symbol=value`.
         note: what a reader of the picture must know, such as which lines the paper does not have.
         statements: what the paper's text says of the figure.
         notes: returns further parts of the page, Markdown.
@@ -130,9 +130,11 @@ class PaperFigure:
 
     def panel_title(self, panel: str) -> str:
         """Returns the title of a panel."""
-        if not self.panels:
-            return ""
-        return self.titles.get(panel, f"{self.panels.rpartition('.')[2]}={panel}")
+        keys = self.panels.split("+") if self.panels else ()
+        values = zip(keys, panel.split("+"), strict=False)
+        return ", ".join(
+            self.titles.get(value, f"{key.rpartition('.')[2]}={value}") for key, value in values
+        )
 
     def points(self, records: Records) -> pd.DataFrame:
         """Returns one row per point, in the order of the experiment, done or not.
@@ -162,9 +164,14 @@ class PaperFigure:
         """Returns the panels of a cell: its own, or all if it has no such key."""
         if not self.panels:
             return [""]
-        own = _setting(cell, self.panels)
-        values = [own] if own is not None else [_setting(one, self.panels) for one in self.cells]
-        return list(dict.fromkeys(text(value) for value in values if value is not None))
+        own = self._panel(cell)
+        panels = [own] if own else filter(None, map(self._panel, self.cells))
+        return list(dict.fromkeys(panels))
+
+    def _panel(self, cell: Cell) -> str:
+        """Returns the panel of a cell; empty if it lacks a key."""
+        values = [_setting(cell, key) for key in self.panels.split("+")]
+        return "" if None in values else "+".join(map(text, values))
 
     def _point(self, panel: str, cells: Sequence[Cell], records: Records) -> dict[str, Any]:
         found = [records[cell.config_hash] for cell in cells if cell.config_hash in records]
@@ -240,13 +247,18 @@ def style_axes(axes: Axes, x: Axis, y: Axis, ticks: Sequence[float]) -> None:
         plotting.ticks_at(axes, ticks)
 
 
-def draw_panels(points: pd.DataFrame, figure: PaperFigure, *, share_y: bool = False) -> Figure:
-    """Returns lines over x with bands, one panel next to the other.
+def draw_panels(
+    points: pd.DataFrame, figure: PaperFigure, *, share_y: bool = False, columns: int = 0
+) -> Figure:
+    """Returns lines over x with bands, so many panels next to each other, or all.
 
     A line that has no x, such as no privacy over eps, is a level.
     """
     panels = list(points.groupby("panel", sort=False))
-    drawn, (all_axes,) = plotting.new_figure(len(panels), height=4.2)
+    columns = columns or len(panels)
+    height = 4.2 if columns == len(panels) else 3.0
+    drawn, grid = plotting.new_figure(columns, len(panels) // columns, height)
+    all_axes = list(grid.flat)
     labels: list[list[plotting.Label]] = []
     for axes, (panel, rows) in zip(all_axes, panels, strict=True):
         axes.set_title(figure.panel_title(str(panel)))

@@ -6,6 +6,8 @@ Nothing is trained. The same records and library versions give the same bytes.
 import re
 from pathlib import Path
 
+import pandas as pd
+
 import papers
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
@@ -15,9 +17,9 @@ from papers.blockrr import figures as blockrr
 from papers.figures import PaperFigure, counts, write_both, write_figure
 from papers.ple import figures as ple
 from papers.ple.table1 import ResponseTable
-from papers.site import best_known, bits, comparison, curator, mechanisms, pictures, rare_events
-from papers.site.secret_ballot import ScoreTable
-from papers.tables import AccuracyTable, Table, write_page
+from papers.site import best_known, bits, comparison, findings, mechanisms, pictures
+from papers.site.summaries import read_pages
+from papers.tables import TABLES, AccuracyTable, Table, write_csv, write_page
 from papers.theoretical_limits import figures as theoretical_limits
 from papers.theoretical_limits.table1 import ExponentTable
 from papers.vector_approximation import figures as vector_approximation
@@ -26,14 +28,12 @@ KINDS: dict[str, type[Table]] = {
     "accuracy": AccuracyTable,
     "exponents": ExponentTable,
     "response": ResponseTable,
-    "scores": ScoreTable,
 }
 """{`kind` in the `table:` node of an experiment's YAML: its class}."""
 ALL: tuple[PaperFigure, ...] = (
     *blockrr.ALL,
-    curator.FIGURE,
     *ple.ALL,
-    rare_events.FIGURE,
+    *(page.paper_figure() for page in read_pages().values() if page.figure),
     *theoretical_limits.ALL,
     *vector_approximation.ALL,
 )
@@ -66,6 +66,16 @@ def write_tables() -> list[Table]:
     return tables
 
 
+def write_site_tables() -> dict[str, pd.DataFrame]:
+    """Writes the pages of papers/site/tables that are tables; returns {stem: rows}."""
+    records = read_with_classes()
+    pages = [page for page in read_pages().values() if not page.figure]
+    rows = {page.stem: page.write(records) for page in pages}
+    order = findings.order_of(rows["tuned_vs_stated"])
+    write_csv(TABLES / "tuned_vs_stated_order.csv", order)
+    return rows
+
+
 def write_figures(figures: tuple[PaperFigure, ...] = ALL, out: Path = papers.FIGURES) -> None:
     """Writes every figure and prints which cells are missing, with the command that fills them."""
     records = read_committed()
@@ -85,6 +95,8 @@ def write_other_pictures(out: Path = papers.FIGURES) -> None:
     rates = ExponentTable.of(read_experiment("theoretical_limits/table1"))
     published = read_published()
     known = best_known.rows_of(records, published)
+    differences = findings.differences_of(records)
+    write_csv(out / "finding_differences.csv", differences)
     written = [
         bits.write_picture(records, published, out),
         comparison.write_picture(out),
@@ -93,7 +105,7 @@ def write_other_pictures(out: Path = papers.FIGURES) -> None:
             lambda: theoretical_limits.draw_exponents(rates, records),
         ),
         *write_both(out / "best_known", lambda: pictures.draw_best_known(known)),
-        *pictures.write_findings(records, out),
-        mechanisms.write(),
+        *pictures.write_findings(differences, out),
+        mechanisms.write_picture(),
     ]
     print("pictures: " + ", ".join(path.name for path in written))

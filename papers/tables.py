@@ -105,11 +105,12 @@ class Table(ABC):
 
 
 def write_page(
-    stem: str, rows: pd.DataFrame, title: str, parts: Sequence[Part], digits: int = 4
+    stem: str, rows: pd.DataFrame | None, title: str, parts: Sequence[Part], digits: int = 4
 ) -> None:
-    """Writes a table into results/tables: rows as CSV, parts as Markdown and LaTeX."""
+    """Writes a table into results/tables: rows, if any, as CSV, parts as Markdown and LaTeX."""
     TABLES.mkdir(parents=True, exist_ok=True)
-    write_csv(TABLES / f"{stem}.csv", rows, digits)
+    if rows is not None:
+        write_csv(TABLES / f"{stem}.csv", rows, digits)
     write_text(TABLES / f"{stem}.md", markdown_of([f"# {title}", *parts]))
     write_text(TABLES / f"{stem}.tex", latex_of(parts))
 

@@ -35,6 +35,7 @@ from labeldp_bench.models.encoders import Encoder
 from labeldp_bench.models.penalised import fit_penalised, with_constant
 from labeldp_bench.pretraining.patches import Patches
 from papers.site.comparison import BUDGETS, losses_of, mechanisms_of, write_comparison
+from papers.site.summaries import read_pages
 
 IMAGES = ("mnist", "fashion_mnist", "cifar10")
 TABLES = ("affairs", "marriage", "chile", "rand_health")
@@ -137,6 +138,7 @@ def main(arguments: list[str]) -> int:
                     score = accuracy(data, mechanism, loss, eps, seed)
                     runs.append(cell | {"seed": seed, "accuracy": score})
     path = write_comparison(pd.DataFrame(runs))
+    read_pages()["comparison"].write({})
     print(f"{len(runs)} runs; wrote {path}")
     return 0
 

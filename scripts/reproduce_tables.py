@@ -11,12 +11,9 @@ from labeldp_bench.cli.script import command, read_arguments
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.support.checkout import CHECKOUT
 from papers.naming import SMALLER
-from papers.reproduce import write_tables
+from papers.reproduce import write_site_tables, write_tables
 from papers.site.best_known import write_best_known
-from papers.site.lost_classes import write_lost_classes
-from papers.site.tuned import STEM, write_tuned
 from papers.tables import TABLES
-from papers.vector_approximation.budget import write_budget
 
 
 @command(__doc__)
@@ -28,10 +25,8 @@ def main(arguments: list[str]) -> int:
     records = read_committed()
     missing = cells - set(records)
     known = write_best_known()
-    write_budget(records)
-    losing = write_lost_classes().lost.between(0, 1, inclusive="neither").sum()
-    tuned, wanted = write_tuned()
-    print(f"{len(tables) + 4} tables in {TABLES.relative_to(CHECKOUT)}: ", end="")
+    pages = write_site_tables()
+    print(f"{len(tables) + len(pages) + 1} tables in {TABLES.relative_to(CHECKOUT)}: ", end="")
     print(f"{len(cells) - len(missing)} of {len(cells)} cells done, {len(missing)} missing")
     for budget in sorted({record["budget"] for record in records.values()}.intersection(SMALLER)):
         less = {cell.config_hash for table in tables for cell in table.experiment.cells(budget)}
@@ -40,8 +35,6 @@ def main(arguments: list[str]) -> int:
         f"{name} {count}" for name, count in known.ahead.value_counts().items() if name
     )
     print(f"best_known: {len(known)} rows; ahead under local privacy: {counts}")
-    print(f"lost_classes: {losing} cells of which some seeds lose a class")
-    print(f"{STEM}: {tuned} of {wanted} cells of Tables 1a and 1b have tuned records")
     return 0
 
 

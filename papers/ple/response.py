@@ -114,64 +114,34 @@ def _draw_lines(axes: Axes, rows: pd.DataFrame, joined: bool) -> dict[str, Any]:
 
 
 def _write_marks(axes: Axes, rows: pd.DataFrame, figure: PaperFigure, joined: bool) -> None:
-    """Writes each point's text next to it; the layout must be final."""
-    lines = plotting.coloured_lines(rows)
-    drawn = [box for line, _ in lines for box in _on_line(axes, line, joined)]
-    written: list[Bbox] = []
-    for line, colour in lines:
-        for point in line.to_dict("records"):
-            _write_mark(axes, point, _mark(point, figure), colour, drawn, written)
-
-
-def _write_mark(
-    axes: Axes,
-    point: dict[str, Any],
-    text: str,
-    colour: str,
-    drawn: list[Bbox],
-    written: list[Bbox],
-) -> None:
-    """Writes a point's text where it overlaps least; appends its box to `written`.
+    """Writes each point's text next to it, where it overlaps least; the layout must be final.
 
     A text over a text cannot be read, nor one beyond the panel; one over a line can.
     """
-    mark = axes.annotate(
-        text,
-        (point["x"], point["y"]),
-        (0, 0),
-        textcoords="offset points",
-        fontsize=7.5,
-        color=colour,
-        va="center",
-        arrowprops={"arrowstyle": "-", "color": plotting.GREY, "lw": 0.6, "shrinkA": 0},
-    )
-    assert mark.arrow_patch is not None
-    mark.set_in_layout(False)  # else each text moves the panels that the others were placed in
-    tried = []
-    for up, side in itertools.product(HEIGHTS, SIDES):
-        right = side * (5 if up else 8)  # at the height of its mark a text starts beyond it
-        mark.set(position=(right, up), ha=SIDES[side])
-        mark.get_window_extent()  # moves the text to its new place
-        box = Text.get_window_extent(mark)  # of the text without its line
-        outside = (box.x1 > axes.bbox.x1) + (box.x0 < axes.bbox.x0) + (box.y1 > axes.bbox.y1)
-        lead = _leader(axes, point, box) if abs(up) > NEAR else []
-        crossed = sum(part.count_overlaps(written) > 0 for part in lead)
-        covered = box.count_overlaps(drawn) + 10 * outside
-        covered += 10 * (box.count_overlaps(written) + crossed)
-        tried.append((covered, abs(up), right, up, side, box))
-    _, _, right, up, side, box = min(tried, key=lambda each: each[:2])
-    mark.set(position=(right, up), ha=SIDES[side])
-    mark.arrow_patch.set_visible(abs(up) > NEAR)  # a text far off is led to its mark
-    written += _leader(axes, point, box) if abs(up) > NEAR else []
-    written.append(box.expanded(1, 1.3))  # the caption comes later, and lowers the panel
-
-
-def _leader(axes: Axes, point: dict[str, Any], box: Bbox) -> list[Bbox]:
-    """Returns boxes along the thin line from a text to its mark, in pixels."""
-    mark = axes.transData.transform((point["x"], point["y"]))
-    start = np.array([(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2])
-    places = [start + share * (mark - start) for share in np.linspace(0, 1, 12)[1:-1]]
-    return [Bbox.from_bounds(x - 1, y - 1, 2, 2) for x, y in places if not box.contains(x, y)]
+    lines = plotting.coloured_lines(rows)
+    drawn = [box for line, _ in lines for box in _on_line(axes, line, joined)]
+    written: list[Bbox] = []
+    line_to_mark: Any = {"arrowstyle": "-", "color": plotting.GREY, "lw": 0.6, "shrinkA": 0}
+    for line, colour in lines:
+        style: Any = {"fontsize": 7.5, "color": colour, "va": "center", "arrowprops": line_to_mark}
+        for point in line.to_dict("records"):
+            place, text = (point["x"], point["y"]), _mark(point, figure)
+            mark = axes.annotate(text, place, (0, 0), textcoords="offset points", **style)
+            mark.set_in_layout(False)  # else each text moves the panels that others are placed in
+            tried = []
+            for up, side in itertools.product(HEIGHTS, SIDES):
+                right = side * (5 if up else 8)  # at the height of its mark a text is beyond it
+                mark.set(position=(right, up), ha=SIDES[side])
+                mark.get_window_extent()  # moves the text to its new place
+                box = Text.get_window_extent(mark)  # of the text without its line
+                outside = (box.x1 > axes.bbox.x1) + (box.x0 < axes.bbox.x0)
+                outside += (box.y1 > axes.bbox.y1) + box.count_overlaps(written)
+                tried.append((box.count_overlaps(drawn) + 10 * outside, abs(up), right, up, box))
+            _, _, right, up, box = min(tried, key=lambda each: each[:2])
+            mark.set(position=(right, up), ha=SIDES[1 if right > 0 else -1])
+            assert mark.arrow_patch is not None
+            mark.arrow_patch.set_visible(abs(up) > NEAR)  # a text far off is led to its mark
+            written.append(box.expanded(1, 1.3))  # the caption comes later, and lowers the panel
 
 
 def _on_line(axes: Axes, line: pd.DataFrame, joined: bool) -> list[Bbox]:

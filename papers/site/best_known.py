@@ -218,20 +218,13 @@ def _kinds(record: Record) -> list[str]:
 
 
 def _printed_columns(key: str, part: pd.DataFrame, eps: float) -> Row:
-    if part.empty:
-        return {key: math.nan, f"{key}_eps": math.nan, f"{key}_trust": ""} | {
-            f"{key}_here": False,
-            f"{key}_by": "",
-        }
-    one = part.loc[part.value.idxmax()]
-    note = f"; {one.note}" if one.note else ""
-    return {
-        key: one.value,
-        f"{key}_eps": one.eps,
-        f"{key}_trust": one.trust,
-        f"{key}_here": bool((part.eps == eps).any()),
-        f"{key}_by": f"{one.paper}, table {one.table}, {one.method}{note}",
-    }
+    unknown = {"value": math.nan, "eps": math.nan, "trust": ""}
+    one = part.loc[part.value.idxmax()] if len(part) else unknown
+    by = "{paper}, table {table}, {method}".format(**one) if len(part) else ""
+    note = f"; {one['note']}" if by and one["note"] else ""
+    columns = {"": one["value"], "_eps": one["eps"], "_trust": one["trust"]}
+    columns |= {"_here": bool((part.eps == eps).any()), "_by": by + note}
+    return {f"{key}{end}": value for end, value in columns.items()}
 
 
 def _columns(best: Best) -> Row:
@@ -298,22 +291,21 @@ def _p_of(best: Best, printed: float) -> float:
 def _ahead(row: Row) -> str:
     """Returns who is ahead under local privacy; empty where there is nothing to compare."""
     printed = row["printed_local"]
-    ours = {
-        prefix: (row[kind.column], row[f"{prefix}p"])
+    ours = [
+        (kind.name, row[kind.column], row[f"{prefix}p"])
         for prefix, kind in KINDS.items()
         if kind.rival == "printed_local" and not math.isnan(row[kind.column])
-    }
+    ]
     if not ours or not row["printed_local_here"]:
         return ""
-    for prefix, (value, p) in ours.items():
-        if is_significant(p) and value > printed:
-            return KINDS[prefix].name
-    tested = [p for _, p in ours.values() if not math.isnan(p)]
-    highest = max(value for value, _ in ours.values())
-    if tested:
-        is_behind = highest < printed and all(map(is_significant, tested))
-        return "printed" if is_behind else "unclear"
-    return f"untested, {'ours' if highest > printed else 'printed'} is higher"
+    ahead = [name for name, value, p in ours if is_significant(p) and value > printed]
+    is_higher = max(value for _, value, _ in ours) > printed
+    tested = [p for *_, p in ours if not math.isnan(p)]
+    if ahead:
+        return ahead[0]
+    if not tested:
+        return f"untested, {'ours' if is_higher else 'printed'} is higher"
+    return "printed" if not is_higher and all(map(is_significant, tested)) else "unclear"
 
 
 def parts_of(rows: pd.DataFrame) -> Iterator[Part]:

@@ -5,15 +5,14 @@ Friedman's test over data sets, then Nemenyi's critical difference between mean 
 """
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
 import papers
+from labeldp_bench.records.record import Records
 from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import name_of
 from papers import tables
@@ -34,6 +33,7 @@ LOSS_NAMES = {
     "unbiased": "unbiased squares",
     "soft_label": "fixed soft label",
 }
+MECHANISMS = "mechanisms"
 TITLE = "Subset selection has the best mean rank at every eps; no loss is told from another"
 CAPTION = (
     "Mean ranks over {count} data sets; 1 is best. Above: mechanisms, each learned by the "
@@ -44,35 +44,27 @@ CAPTION = (
 )
 
 
-class Ranks(NamedTuple):
-    """Mean ranks of methods over data sets.
-
-    Attributes:
-        means: {method: mean rank}, the best first; 1 is the best, ties share their mean.
-        p: of Friedman's test that all methods are equal.
-        critical: two methods differ at 5 % if their means differ by more (Nemenyi).
-    """
-
-    means: pd.Series
-    p: float
-    critical: float
-
-
-def ranks_of(accuracy: pd.DataFrame) -> Ranks:
-    """Returns mean ranks.
+def ranks_of(accuracy: pd.DataFrame) -> pd.DataFrame:
+    """Returns mean ranks of methods over data sets.
 
     Args:
         accuracy: a row per data set, a column per method, at least three of each; none missing.
 
-    >>> ranks_of(pd.DataFrame({"a": [3, 3, 3], "b": [2, 2, 1], "c": [1, 1, 2]})).means.to_dict()
+    Returns:
+        A row per method, the best first: rank (1 is the best, ties share their mean); accuracy, the
+        mean; and the same in each row p, of Friedman's test that all methods are equal, and
+        critical: two methods differ at 5 % if their mean ranks differ by more (Nemenyi).
+
+    >>> ranks_of(pd.DataFrame({"a": [3, 3, 3], "b": [2, 2, 1], "c": [1, 1, 2]}))["rank"].to_dict()
     {'a': 1.0, 'b': 2.3333333333333335, 'c': 2.6666666666666665}
     """
     count, k = accuracy.shape
-    means = accuracy.rank(axis=1, ascending=False).mean().sort_values()
+    found = pd.DataFrame({"rank": accuracy.rank(axis=1, ascending=False).mean()})
     p = float(stats.friedmanchisquare(*(accuracy[name] for name in accuracy)).pvalue)
     quantile = stats.studentized_range.ppf(0.95, k, math.inf) / math.sqrt(2)
     critical = float(quantile * math.sqrt(k * (k + 1) / (6 * count)))
-    return Ranks(means, p, critical)
+    found = found.assign(accuracy=accuracy.mean(), p=p, critical=critical, data_sets=count)
+    return found.sort_values("rank")
 
 
 def losses_of(mechanism: str) -> list[str]:
@@ -87,18 +79,18 @@ def mechanisms_of(num_classes: int) -> list[str]:
     return [name for name in OWN_LOSSES if num_classes > 2 or name not in EQUAL_TO_RR]
 
 
-def by_mechanism(rows: pd.DataFrame, eps: float) -> pd.DataFrame:
+def by_mechanism(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns accuracy by the likelihood, a row per data set and a column per mechanism."""
-    own = rows[(rows.eps == eps) & (rows.loss == LIKELIHOOD)]
+    own = rows[rows.loss == LIKELIHOOD]
     table = own.pivot(index="dataset", columns="mechanism", values="accuracy")
     for name in EQUAL_TO_RR:
         table[name] = table[name].fillna(table["rr"])
     return table
 
 
-def by_loss(rows: pd.DataFrame, eps: float) -> pd.DataFrame:
+def by_loss(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns mean accuracy over mechanisms with all four losses, a column per loss."""
-    own = rows[(rows.eps == eps) & rows.mechanism.map(OWN_LOSSES).notna()]
+    own = rows[rows.mechanism.map(OWN_LOSSES).notna()]
     is_own = own.loss == own.mechanism.map(OWN_LOSSES)
     own = own.assign(loss=own.loss.mask(is_own, OWN))
     return own.pivot_table(index="dataset", columns="loss", values="accuracy")
@@ -116,76 +108,55 @@ def summary(runs: pd.DataFrame) -> pd.DataFrame:
     return found.agg(accuracy="mean", std="std", seeds="size").round(4).reset_index()
 
 
-def draw(rows: pd.DataFrame) -> Figure:
-    """Returns the picture of the rows of results/tables/comparison.csv."""
+def ranks_page(records: Records | None = None) -> pd.DataFrame:
+    """Returns ranks of the committed rows: table, eps, key, name, seeds, and as `ranks_of`."""
+    rows, found = read_rows(), []
+    for table, accuracy_of in ((MECHANISMS, by_mechanism), ("losses", by_loss)):
+        for eps in BUDGETS:
+            ranks = ranks_of(accuracy_of(rows[rows.eps == eps])).rename_axis("key").reset_index()
+            names = [LOSS_NAMES.get(key) or name_of(key) for key in ranks.key]
+            found.append(ranks.assign(table=table, eps=eps, name=names, seeds=rows.seeds.min()))
+    return pd.concat(found, ignore_index=True)
+
+
+def draw(ranks: pd.DataFrame) -> Figure:
+    """Returns the picture of the rows of `ranks_page`."""
     figure, grid = plotting.new_figure(len(BUDGETS), 2, height=2.7)
     figure.set_figwidth(12.5)
-    for place, eps in enumerate(BUDGETS):
-        for axes, ranks, names in (
-            (grid[0, place], ranks_of(by_mechanism(rows, eps)), None),
-            (grid[1, place], ranks_of(by_loss(rows, eps)), LOSS_NAMES),
-        ):
-            _draw_ranks(axes, ranks, names)
-            axes.set_title(f"eps={eps:g} (p={ranks.p:.2g})")
+    panels = ranks.groupby(["table", "eps"], sort=False)
+    for axes, ((table, eps), own) in zip(grid.flat, panels, strict=True):
+        best = own.iloc[0]
+        band = best["rank"], best["rank"] + best.critical
+        axes.axvspan(*band, color=plotting.GREY, alpha=0.15, linewidth=0)
+        for y, (key, mean) in enumerate(zip(own.key, own["rank"], strict=True)):
+            colour = plotting.colour_of(key) if table == MECHANISMS else plotting.BLACK
+            axes.plot(mean, y, "o", color=colour, markersize=7)
+        axes.set_yticks(range(len(own)), own.name)
+        axes.invert_yaxis()
+        axes.set_xlim(0.8, len(own) + 0.2)
+        axes.set_title(f"eps={eps:g} (p={best.p:.2g})")
     for axes in grid[1]:
         axes.set_xlabel("mean rank")
-    plotting.title_and_caption(figure, TITLE, caption_of(rows))
+    caption = CAPTION.format(seeds=best.seeds, count=best.data_sets)
+    plotting.title_and_caption(figure, TITLE, caption)
     return figure
 
 
-def caption_of(rows: pd.DataFrame) -> str:
-    """Returns what is said below the picture, and above the tables."""
-    return CAPTION.format(seeds=rows.seeds.min(), count=rows.dataset.nunique())
-
-
-def _draw_ranks(axes: plotting.Axes, ranks: Ranks, names: dict[str, str] | None) -> None:
-    best = ranks.means.iloc[0]
-    axes.axvspan(best, best + ranks.critical, color=plotting.GREY, alpha=0.15, linewidth=0)
-    texts: Sequence[str] = [names[key] if names else name_of(key) for key in ranks.means.index]
-    for y, (key, mean) in enumerate(ranks.means.items()):
-        colour = plotting.BLACK if names else plotting.colour_of(str(key))
-        axes.plot(mean, y, "o", color=colour, markersize=7)
-    axes.set_yticks(range(len(texts)), texts)
-    axes.invert_yaxis()
-    axes.set_xlim(0.8, len(texts) + 0.2)
-
-
-def read_rows(folder: Path = tables.TABLES) -> pd.DataFrame:
+def read_rows() -> pd.DataFrame:
     """Returns the committed rows."""
-    return pd.read_csv(folder / f"{STEM}.csv")
+    return pd.read_csv(tables.TABLES / f"{STEM}.csv")
 
 
 def write_picture(out: Path = papers.FIGURES) -> Path:
     """Writes the picture of the committed rows; returns its path."""
     path = out / f"{STEM}.png"
-    plotting.save(draw(read_rows()), path)
+    plotting.save(draw(ranks_page()), path)
     return path
 
 
 def write_comparison(runs: pd.DataFrame) -> Path:
-    """Writes table and picture of the runs that `summary` takes; returns the table's path."""
-    rows = summary(runs)
-    tables.write_page(STEM, rows, "Mechanisms and losses compared", parts_of(rows), digits=8)
+    """Writes the rows and the picture of the runs that `summary` takes; returns the rows' path."""
+    path = tables.TABLES / f"{STEM}.csv"
+    tables.write_csv(path, summary(runs), digits=8)
     write_picture()
-    return tables.TABLES / f"{STEM}.md"
-
-
-def parts_of(rows: pd.DataFrame) -> list[tables.Part]:
-    """Returns the page: mean ranks of each eps, and mean accuracy of mechanisms and losses."""
-    parts: list[tables.Part] = [caption_of(rows)]
-    for title, table_of, names in (
-        ("Mechanisms, learned by the likelihood", by_mechanism, None),
-        ("Losses, means over rr, rappor, unary, oue and subset selection", by_loss, LOSS_NAMES),
-    ):
-        columns = {}
-        notes = []
-        for eps in BUDGETS:
-            table = table_of(rows, eps)
-            ranks = ranks_of(table)
-            columns[f"eps={eps:g}: rank"] = ranks.means.map("{:.2f}".format)
-            columns["accuracy" + " " * len(columns)] = table.mean().map("{:.2f}".format)
-            notes.append(f"eps={eps:g}: p={ranks.p:.2g}, critical difference {ranks.critical:.2f}")
-        shown = pd.DataFrame(columns)
-        shown.insert(0, "", [names[key] if names else name_of(str(key)) for key in shown.index])
-        parts += [f"## {title}", shown.reset_index(drop=True), "; ".join(notes) + "."]
-    return parts
+    return path

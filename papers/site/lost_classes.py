@@ -10,23 +10,14 @@ from typing import Any
 import pandas as pd
 
 from labeldp_bench.experiments.identity import all_but_seed, reference_values
-from labeldp_bench.records.collect import read_with_classes
 from labeldp_bench.records.record import Record, Records
-from labeldp_bench.reports.naming import data_name_of, name_of, setting_of
-from labeldp_bench.reports.rendering import Part
+from labeldp_bench.reports.naming import setting_of
 from labeldp_bench.reports.statistics import newest
-from papers.naming import features_name_of, model_name_of, widths_of
-from papers.tables import write_page
+from papers.naming import widths_of
 
-STEM = "lost_classes"
 FEWEST_SEEDS, FEWEST_CLASSES = 5, 10
 LOST = 0.5
 """A class is lost if its accuracy is below this share of chance, 1 / classes."""
-CAPTION = f"""\
-Private methods with {FEWEST_SEEDS} seeds or more on data of {FEWEST_CLASSES} classes or more, \
-where some seeds lose a class and others do not: test accuracy in percent. A class is *lost* if \
-its own accuracy is below half of chance (5 % for ten classes). Here a mean describes no run. \
-{{never}} other cells never lose a class, {{always}} always do; all are in `{STEM}.csv`."""
 
 
 def rows_of(records: Records) -> pd.DataFrame:
@@ -74,32 +65,3 @@ def _setting(identity: dict[str, Any]) -> str:
     if "tuning" in identity:
         named.append("tuned")
     return ", ".join(filter(None, named))
-
-
-def parts_of(rows: pd.DataFrame) -> list[Part]:
-    """Returns the caption and a table per data set."""
-    some = rows[(rows.lost > 0) & (rows.lost < 1)]
-    counts = {"never": int((rows.lost == 0).sum()), "always": int((rows.lost == 1).sum())}
-    frames = [
-        pd.DataFrame([_line(str(dataset), row) for row in group.to_dict("records")])
-        for dataset, group in some.groupby("dataset", sort=False)
-    ]
-    return [CAPTION.format(**counts), *frames]
-
-
-def _line(dataset: str, row: dict) -> dict[str, str]:
-    names = [name_of(row["mechanism"]), row["loss"], model_name_of(row["model"])]
-    names += [features_name_of(row["pretrain"]), row["setting"]]
-    return {
-        data_name_of(dataset): f"eps={row['eps']:g}",
-        "method": ", ".join(name for name in names if name not in ("", "none")),
-        **{key: f"{row[key]:.1f}" for key in ("median", "worst", "mean")},
-        "seeds that lose a class": f"{row['lost'] * row['seeds']:.0f} of {row['seeds']}",
-    }
-
-
-def write_lost_classes() -> pd.DataFrame:
-    """Writes the table as CSV, Markdown and LaTeX; returns its rows."""
-    rows = rows_of(read_with_classes())
-    write_page(STEM, rows, "Methods that lose a class", parts_of(rows))
-    return rows

@@ -1,8 +1,6 @@
 """Pictures of no paper: best known accuracies, three findings, and what audits find in models."""
 
-import itertools
 import math
-from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,17 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
-from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.collect import COMMITTED
-from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import data_name_of, name_of
-from labeldp_bench.reports.statistics import ENOUGH_SEEDS, SeedsEstimate, average
-from papers.comparisons import holm, is_significant
+from labeldp_bench.reports.statistics import ENOUGH_SEEDS
 from papers.naming import model_name_of
 from papers.site.best_known import KINDS
-from papers.site.tuned import SOFT_LABEL
-from papers.tables import accuracy_table, write_csv
 
 SERIES = {
     "printed_local": ("published, local", plotting.BLACK, "s", "white"),
@@ -51,34 +44,6 @@ AUDITS_CAPTION = (
     "Grey: the claim, which no honest bound exceeds but by chance. Canaries are examples whose "
     "labels were drawn uniformly; an auditor guesses them. A bound of 0 is no evidence of privacy."
 )
-Families = dict[str, tuple[tuple[str, str], ...]]
-FAMILIES: Families = {
-    "ranking": (("rappor", "alibi"), ("rappor", SOFT_LABEL)),
-    "loss": (("rr+marginal", "rr"), ("rappor+marginal", "rappor")),
-    "loss or mechanism": (("rr+marginal", "rappor"),),
-    "bits or vector": (("rappor+marginal", "alibi"),),
-    "same releases": (("alibi", SOFT_LABEL),),
-}
-"""{question: pairs of methods whose difference answers it}; their tests are corrected together."""
-ORDER: Families = {
-    f"RAPPOR or {name_of(other)}, on features": (("rappor", other),)
-    for other in ("lp_1st", "lp_2st", "alibi")
-}
-BLOCKS: Families = {
-    "BlockRR or RR, on features": (("blockrr", "rr"),),
-    "BlockRR or RRWithPrior, on features": (("blockrr", "rrwithprior"),),
-}
-COMPARED: dict[str, tuple[str, str, Families]] = {
-    "vector_approximation/table1a": ("MNIST", PAPER, FAMILIES),
-    "vector_approximation/table1b": ("Fashion-MNIST", PAPER, FAMILIES),
-    "vector_approximation/table2": ("CIFAR-10", "features", ORDER),
-    "vector_approximation/table3": ("CIFAR-100", "features", ORDER),
-    "blockrr/table3": ("CIFAR-10_1", "features", BLOCKS),
-    "blockrr/table4": ("CIFAR-10_1, class average", "features", BLOCKS),
-    "blockrr/table5": ("CIFAR-10_2", "features", BLOCKS),
-    "blockrr/table6": ("CIFAR-10_2, class average", "features", BLOCKS),
-}
-"""{table: its data and metric for people, the budget of the runs that are compared, questions}."""
 BOUNDS = {
     "sampled": ("o", "mechanism, draws"),
     "one_run_release": ("^", "release, one run"),
@@ -88,13 +53,13 @@ BOUNDS = {
 """{column of results/audits/end_to_end.csv: marker, label}."""
 
 
-def write_findings(records: Records, out: Path) -> list[Path]:
-    """Writes the pictures of docs/findings.md, finding_{ranking,loss,ple}.png, and the differences.
+def write_findings(rows: pd.DataFrame, out: Path) -> list[Path]:
+    """Writes the pictures of docs/findings.md, finding_{ranking,loss,ple}.png.
 
-    The latter are finding_differences.csv, with a row per data set, eps and pair of `COMPARED`.
+    Args:
+        rows: of `findings.differences_of`.
+        out: the folder.
     """
-    rows = differences(records)
-    write_csv(out / "finding_differences.csv", rows)
     drawn = {
         "ranking": draw_differences(
             rows[rows.family == "ranking"],
@@ -116,60 +81,13 @@ def write_findings(records: Records, out: Path) -> list[Path]:
     return paths
 
 
-def differences(records: Records) -> pd.DataFrame:
-    """Returns family, dataset, eps, method, other, difference, low, high, pairs, p, significant.
-
-    Differences in points of what the table's rows have, by seed where seeds are shared
-    (`pairs`), with their 95 % interval; p is corrected after Holm within the family.
-    """
-    rows = []
-    for table, (data, budget, families) in COMPARED.items():
-        ours = means_of(table, records, budget)
-        budgets = sorted({eps for _, eps in ours if math.isfinite(eps)})
-        for (family, pairs), eps in itertools.product(families.items(), budgets):
-            for method, other in pairs:
-                if not {(method, eps), (other, eps)} <= ours.keys():
-                    continue
-                gap = ours[method, eps].minus(ours[other, eps])
-                place = {"family": family, "dataset": data, "eps": eps}
-                place |= {"method": method, "other": other, "difference": gap.value}
-                rows.append(
-                    place
-                    | {"low": gap.low, "high": gap.high, "pairs": len(gap.by_seed), "p": gap.p}
-                )
-    frame = pd.DataFrame(rows)
-    frame["p"] = frame.groupby("family").p.transform(lambda column: holm(column.tolist()))
-    return frame.assign(significant=frame.p.map(is_significant))
-
-
-def means_of(
-    experiment: str, records: Records, budget: str
-) -> dict[tuple[str, float], SeedsEstimate]:
-    """Returns {(method, eps): accuracy in percent, as its rows have it} of a paper's table.
-
-    Runs of other experiments count too that differ in nothing but the seed.
-    """
-    alike: dict[str, dict[str, Record]] = defaultdict(dict)
-    for name, record in records.items():
-        alike[all_but_seed(record["identity"])][name] = record
-    table = accuracy_table(experiment)
-    runs: dict[tuple[str, float], dict[str, Record]] = defaultdict(dict)
-    for cell in table.experiment.cells(budget):
-        eps = float(cell.identity.get("mechanism.eps", math.inf))
-        runs[table.method_of(cell), eps] |= alike[all_but_seed(cell.identity)]
-    found = {
-        place: average(list(same.values()), table.metric) for place, same in runs.items() if same
-    }
-    return {place: each.estimate.scaled(100) for place, each in found.items()}
-
-
 def draw_differences(
     rows: pd.DataFrame, title: str, label: str, lines: Mapping[str, str]
 ) -> Figure:
     """Returns one method minus another over eps, a panel for each of the two data sets.
 
     Args:
-        rows: a family of `differences`.
+        rows: a family of `findings.differences_of`.
         title: the message.
         label: of the axis.
         lines: {name: colour} of the family's pairs, in order.

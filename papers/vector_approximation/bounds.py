@@ -5,7 +5,6 @@ Theorem 2 with (36) for k nearest neighbours on RAPPOR's bits, appendix B.1 for 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -30,6 +29,27 @@ DELTA = 0.05
 LEAST_RISK = 2e-4
 """Below, a logarithmic axis shows only the noise of the trials."""
 CLASSES = (2, 3, 4, 5, 6, 8, 10, 11, 13, 16, 20, 25, 30, 40, 50, 60, 80, 100)
+MEASURED = {
+    "RAPPOR's excess risk": "rappor",
+    "RR keeps": "rr",
+    "LP-2ST keeps": "lp_2st",
+    "ALIBI's accuracy": "alibi",
+}
+"""{heading: the mechanism that it is measured of}."""
+BLACK: Any = {"color": plotting.BLACK}
+STYLES: Any = (BLACK, BLACK | {"ls": "--"}, {"color": plotting.colour_of("alibi")}, {})
+"""Of the printed bound, its counterpart, what neither is, and what is measured."""
+ROWS = {
+    "excess risk": ("Theorem 2, (36)", "without bias term, no bound", "RAPPOR's excess risk"),
+    "share of labels kept": ("e^eps/K", "tight", "RR keeps", "LP-2ST keeps"),
+    "share of the true class": ("(30)", "corrected", "ALIBI's mass", "ALIBI's accuracy"),
+}
+"""{a row of the picture: what it shows}."""
+COLUMNS = (
+    "K", "RAPPOR's excess risk", "Theorem 2, (36)", "without bias term, no bound", "RR keeps",
+    "LP-2ST keeps", "e^eps/K", "tight", "ALIBI's mass", "(30)", "(30) divides by 0", "corrected",
+    "ALIBI's accuracy",
+)  # fmt: skip
 CAPTION = (
     "Solid black: bounds as printed. Dashed: in the first row what is left of Theorem 2 "
     "without its bias term, no bound any more; in the second the smallest bound there is, "
@@ -157,29 +177,72 @@ def soft_label(eps: float, num_classes: int) -> SoftLabel:
     )
 
 
-def draw_bounds(points: pd.DataFrame, figure: PaperFigure) -> Figure:
-    """Returns a column per value of `panels` and a row per bound.
+def bounds_of(problem: RingProblem) -> dict[str, float]:
+    """Returns {heading: value} of every bound, and of what ALIBI's soft label is."""
+    printed, tight = retention_bound(problem.eps, problem.num_classes)
+    soft = soft_label(problem.eps, problem.num_classes)
+    return {
+        "Theorem 2, (36)": problem.excess_risk(with_bias=True),
+        "without bias term, no bound": problem.excess_risk(with_bias=False),
+        "e^eps/K": printed,
+        "tight": tight,
+        "ALIBI's mass": soft.mass,
+        "(30)": soft.printed,
+        "(30) divides by 0": soft.empty,
+        "corrected": soft.corrected,
+    }
 
-    Rows: Theorem 2 with (36) over RAPPOR's excess risk; appendix B.1 over the labels that RR
-    and LP-2ST keep; (30) over what ALIBI's soft label gives to the true class, and over the
-    accuracy that is reached with it.
-    """
+
+def measured(rows: pd.DataFrame, heading: str) -> pd.DataFrame:
+    """Returns mechanism, x, y and error of what is measured beside a bound, from its points."""
+    mechanism = MEASURED[heading]
+    line = rows[(rows.mechanism == mechanism) & (rows.n > 0)].sort_values("x")
+    if "keeps" in heading:
+        return line.assign(y=line.records.map(_kept), error=0.0).dropna(subset="y")
+    return line.assign(y=line.bayes - line.y) if mechanism == "rappor" else line
+
+
+def _kept(records: list[Record]) -> float:
+    """Returns the share of labels that a release keeps; NaN where the records do not tell."""
+    value = score_of(records[0], "response_accuracy")
+    return math.nan if value is None else value
+
+
+def draw_bounds(points: pd.DataFrame, figure: PaperFigure) -> Figure:
+    """Returns a column per value of `panels` and a row of `ROWS` per bound."""
     panels = list(_as_shares(points, figure).groupby("panel", sort=False))
     drawn, axes = plotting.new_figure(len(panels), rows=len(ROWS), height=3.3)
     for column, (panel, rows) in zip(axes.T, panels, strict=True):
         column[0].set_title(figure.panel_title(str(panel)))
-        problems = [_problem(rows, num_classes) for num_classes in CLASSES]
-        for place, (name, part) in zip(column, ROWS.items(), strict=True):
+        curves = pd.DataFrame([bounds_of(_problem(rows, k)) for k in CLASSES], index=CLASSES)
+        for place, (name, headings) in zip(column, ROWS.items(), strict=True):
             plotting.log_scale(place, "y")
             style_axes(place, figure.x, figure.y, sorted(rows.x.unique()))
             place.set_ylabel(name)
-            part(place, problems, rows)
+            for heading, style in zip(headings, STYLES, strict=False):
+                if heading in MEASURED:
+                    _draw_measured(place, measured(rows, heading), heading)
+                else:
+                    place.plot(curves[heading], lw=1.4, label=heading, **style)
             top = max(3.0, 1.3 * place.get_ylim()[1])
             place.axhspan(1, top, facecolor="#F2F2F2", edgecolor="#BFBFBF", hatch="///", lw=0)
             place.set_ylim(top=top)
     for line in axes[:, -1]:
         line.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
     return drawn
+
+
+def _draw_measured(axes: Axes, line: pd.DataFrame, heading: str) -> None:
+    """Draws a line's points; those of a risk too small for the axis as triangles at its edge."""
+    colour = plotting.colour_of(MEASURED[heading])
+    shown, hidden = line[line.y > LEAST_RISK], line[line.y <= LEAST_RISK]
+    if len(hidden):
+        axes.set_ylim(bottom=LEAST_RISK)
+        style: Any = {"color": colour, "mfc": "white", "clip_on": False}
+        edge, label = [LEAST_RISK] * len(hidden), f"{heading}, below {LEAST_RISK:g}"
+        axes.plot(hidden.x, edge, "v", label=label, **style)
+    if len(shown):
+        axes.errorbar(shown.x, shown.y, shown.error, fmt="o", color=colour, label=heading, lw=1.4)
 
 
 def bounds_beside_measured(points: pd.DataFrame, figure: PaperFigure) -> list[str]:
@@ -189,11 +252,22 @@ def bounds_beside_measured(points: pd.DataFrame, figure: PaperFigure) -> list[st
         "says nothing. Without its bias term Theorem 2 is no bound any more."
     ]
     for panel, rows in _as_shares(points, figure).groupby("panel", sort=False):
-        table = [
-            _numbers(_problem(rows, int(k)), rows[rows.x == k]) for k in sorted(rows.x.unique())
-        ]
+        known = {key: measured(rows, key).set_index("x").y.to_dict() for key in MEASURED}
+        table = []
+        for k in sorted(rows.x.unique()):
+            bounds = bounds_of(_problem(rows, int(k)))
+            empty = f"{100 * bounds['(30) divides by 0']:.1f} %"
+            own = {key: number_text(at.get(k), "{:.3f}") for key, at in known.items()}
+            texts = {key: _bound(value) for key, value in bounds.items()} | own
+            texts |= {"K": f"{k:g}", "(30) divides by 0": empty}
+            table.append({key: texts[key] for key in COLUMNS})
         parts += [f"{figure.panel_title(str(panel))}:", markdown_table(table)]
     return parts
+
+
+def _bound(value: float) -> str:
+    """Returns a bound, in italics where it says nothing."""
+    return f"*{value:.2f}*" if value >= 1 else f"{value:.3f}"
 
 
 def _as_shares(points: pd.DataFrame, figure: PaperFigure) -> pd.DataFrame:
@@ -212,106 +286,6 @@ def _problem(rows: pd.DataFrame, num_classes: int) -> RingProblem:
         k=cell.setting("model.k"),
         delta=DELTA,
     )
-
-
-def _theorem(axes: Axes, problems: list[RingProblem], rows: pd.DataFrame) -> None:
-    whole = [each.excess_risk(with_bias=True) for each in problems]
-    part = [each.excess_risk(with_bias=False) for each in problems]
-    _bounds(axes, {"Theorem 2 with (36)": whole, "without its bias term: no bound": part})
-    line = _line(rows, "rappor")
-    excess = line.bayes - line.y
-    shown = excess > LEAST_RISK
-    axes.set_ylim(bottom=LEAST_RISK)
-    _measured(axes, line[shown], excess[shown], "RAPPOR, measured", line.error[shown])
-    hidden = line.x[~shown]
-    if len(hidden):
-        style: Any = {"color": plotting.colour_of("rappor"), "mfc": "white", "clip_on": False}
-        label = f"RAPPOR, below {LEAST_RISK:g}"
-        axes.plot(hidden, [LEAST_RISK] * len(hidden), "v", label=label, **style)
-
-
-def _scalar(axes: Axes, problems: list[RingProblem], rows: pd.DataFrame) -> None:
-    bounds = [retention_bound(each.eps, each.num_classes) for each in problems]
-    printed, tight = zip(*bounds, strict=True)
-    _bounds(axes, {"B.1: e^eps/K": printed, "tight: e^eps/(e^eps+K-1)": tight})
-    for mechanism, name in (("rr", "RR, measured"), ("lp_2st", "LP-2ST, halves, measured")):
-        line = _line(rows, mechanism)
-        kept = line.records.map(_kept)
-        if kept.notna().any():  # else the legend would name what is not there
-            _measured(axes, line, kept, name)
-
-
-def _soft(axes: Axes, problems: list[RingProblem], rows: pd.DataFrame) -> None:
-    labels = [soft_label(each.eps, each.num_classes) for each in problems]
-    corrected = [each.corrected for each in labels]
-    printed = [each.printed for each in labels]
-    _bounds(axes, {"(30)": printed, "(30), true class counted": corrected})
-    colour = plotting.colour_of("alibi")
-    axes.plot(CLASSES, [each.mass for each in labels], color=colour, label="ALIBI's soft label")
-    line = _line(rows, "alibi")
-    _measured(axes, line, line.y, "its accuracy, measured", line.error)
-
-
-ROWS = {
-    "excess risk": _theorem,
-    "share of labels kept": _scalar,
-    "share of the true class": _soft,
-}
-
-
-def _bounds(axes: Axes, curves: dict[str, Sequence[float]]) -> None:
-    """Draws the printed bound solid and its counterpart dashed."""
-    for (name, curve), style in zip(curves.items(), ("-", "--"), strict=True):
-        axes.plot(CLASSES, curve, style, color=plotting.BLACK, lw=1.4, label=name)
-
-
-def _measured(axes: Axes, line: pd.DataFrame, y: Any, name: str, error: Any = None) -> None:
-    if len(line):
-        colour = plotting.colour_of(line.mechanism.iloc[0])
-        axes.errorbar(line.x, y, error, fmt="o", color=colour, label=name, lw=1.4)
-
-
-def _kept(records: list[Record]) -> float:
-    """Returns the share of labels that a release keeps; NaN where the records do not tell."""
-    value = score_of(records[0], "response_accuracy")
-    return math.nan if value is None else value
-
-
-def _line(rows: pd.DataFrame, mechanism: str) -> pd.DataFrame:
-    return rows[(rows.mechanism == mechanism) & (rows.n > 0)].sort_values("x")
-
-
-def _numbers(problem: RingProblem, rows: pd.DataFrame) -> dict[str, str]:
-    """Returns the row of one K."""
-    at = {point["mechanism"]: point for point in rows.to_dict("records") if point["n"]}
-    kept = {name: _kept(point["records"]) for name, point in at.items()}
-    printed, tight = retention_bound(problem.eps, problem.num_classes)
-    soft = soft_label(problem.eps, problem.num_classes)
-    risk = at["rappor"]["bayes"] - at["rappor"]["y"] if "rappor" in at else math.nan
-    return {
-        "K": str(problem.num_classes),
-        "RAPPOR's excess risk": _share(risk),
-        "Theorem 2, (36)": _bound(problem.excess_risk(with_bias=True)),
-        "without bias term, no bound": _bound(problem.excess_risk(with_bias=False)),
-        "RR keeps": _share(kept.get("rr", math.nan)),
-        "LP-2ST keeps": _share(kept.get("lp_2st", math.nan)),
-        "e^eps/K": _bound(printed),
-        "tight": _bound(tight),
-        "ALIBI's mass": _share(soft.mass),
-        "(30)": _bound(soft.printed),
-        "(30) divides by 0": f"{100 * soft.empty:.1f} %",
-        "corrected": _bound(soft.corrected),
-        "ALIBI's accuracy": _share(at["alibi"]["y"] if "alibi" in at else math.nan),
-    }
-
-
-def _share(value: float) -> str:
-    return number_text(value, "{:.3f}")
-
-
-def _bound(value: float) -> str:
-    """Returns a bound, in italics where it says nothing."""
-    return f"*{value:.2f}*" if value >= 1 else _share(value)
 
 
 FIGURE = PaperFigure(

@@ -127,7 +127,7 @@ def test_picture_hatches_what_says_nothing_and_waits_for_no_record():
     # The legend named LP-2ST, whose older records do not tell what a release keeps.
     named = {text.get_text() for legend in picture.legends for text in legend.get_texts()}
     named |= {label for axes in picture.axes for label in axes.get_legend_handles_labels()[1]}
-    assert "RR, measured" in named and not any("LP-2ST" in text for text in named)
+    assert "RR keeps" in named and not any("LP-2ST" in text for text in named)
     plt.close(picture)
     text = page(drawn, points, [])
     assert "| *1.16* " in text and "| 0.300 " in text

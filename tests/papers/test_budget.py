@@ -4,13 +4,12 @@ import math
 
 import pytest
 
-from labeldp_bench.records.published import read_published
 from papers.vector_approximation.budget import rows_of
 
 
 def test_cifar_is_read_off_at_equal_bits_and_not_beyond_the_last_value():
     # At eps=2 RAPPOR and RR tell .587 and .588 bits: nearly the published LP-1ST itself, 82.4.
-    rows = rows_of({}, read_published()).set_index(["dataset", "eps"])
+    rows = rows_of({}).set_index(["dataset", "eps"])
     assert rows.at_eps["cifar10", 2] == pytest.approx(82.4, abs=0.1)
     assert rows.at_twice["cifar10", 1] == rows.at_eps["cifar10", 2]
     assert rows.at_twice["cifar10", 2] == rows.at_eps["cifar10", 4]

@@ -19,8 +19,11 @@ from labeldp_bench.experiments.grid import expand
 from labeldp_bench.experiments.identity import PAPER, canonical
 from labeldp_bench.records.collect import (
     COLUMNS,
+    Chosen,
     collect,
+    merge_choices,
     merge_diagnoses,
+    read_choices,
     read_committed,
     read_diagnoses,
 )
@@ -289,3 +292,31 @@ def test_committed_records_are_still_found():
     assert len(rows) > 100
     for row in rows.itertuples():
         assert canonical(row.identity | {"seed": 0}) in wanted, row.config_hash
+
+
+def test_what_was_chosen_survives_collecting(tmp_path):
+    # The page would have to say nothing of learning rates.
+    path = tmp_path / "tuned.csv"
+    one = {"lr": 1e-4, "average": None, "epochs": 3, "held_out_log_likelihood": -2.25}
+    base = {"dataset": "mnist", "mechanism": "rr", "loss": "plain", "eps": math.inf, "seed": 0}
+    records = [
+        base | {"config_hash": "a" * 16, "notes": {"tuned": one | {"epochs": 8}, "compiled": 1}},
+        base | {"config_hash": "0" * 16,
+                "notes": {"tuned_stage_2": one, "tuned_stage_1": one | {"average": 0.995}}},
+        base | {"config_hash": "b" * 16},
+    ]  # fmt: skip
+    kept = [record["config_hash"] for record in records]
+    merge_choices(records[:2], path, kept)
+    before = path.read_bytes()
+    merge_choices(records[1:], path, kept)
+    assert path.read_bytes() == before
+    merge_choices([records[0] | {"notes": {"tuned": one}}], path, kept)  # run again: replaced
+    merge_choices([records[2] | {"notes": {"tuned_stage_2": one}}], path, kept)
+    assert read_choices(path) == {
+        "a" * 16: [Chosen(1e-4, None, 3)],
+        "0" * 16: [Chosen(1e-4, 0.995, 3), Chosen(1e-4, None, 3)],
+        "b" * 16: [Chosen(1e-4, None, 3)],
+    }
+    merge_choices([], path, kept[:1])  # the other record is retired
+    assert list(read_choices(path)) == kept[:1]
+    assert read_choices(tmp_path / "absent.csv") == {}

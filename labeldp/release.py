@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -27,10 +28,23 @@ from labeldp.names import (
     checked_row_ids,
     places_of,
 )
-from labeldp.scikit_learn import asking_tool, refusal
 from labeldp.store import StoredRelease
 from labeldp.support.files import replacing
 from labeldp.support.validate import InputError
+
+
+class _NoLabel:
+    """Stands for a label in the array of a release; refuses to be compared, sorted or counted."""
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise InputError(
+            "this tool takes labels, and was given a release of them (LabelDPClassifier(...) and "
+            "LabelDPRegressor(...) learn from a release; cross_val_score and GridSearchCV take it "
+            "with scoring=labeldp.released_accuracy, labeldp.cross_val_predict as it is)"
+        )
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _refuse
+    __float__ = __int__ = __index__ = __bool__ = _refuse
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,20 +130,11 @@ class Release:
             yield self[start : start + size]
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NDArray:
-        """Returns the posterior under equally frequent classes, float64 (N, K); numbers as drawn.
+        """Returns N objects of which none is a label: whoever looks at one gets an InputError.
 
-        Raises:
-            InputError: a tool of scikit-learn that takes labels asks for it.
+        scikit-learn makes an array of `y` before it chooses a splitter, and looks at no entry.
         """
-        tool = asking_tool()
-        if tool is not None and tool.startswith("Halving"):  # it counts the classes
-            return np.resize(np.arange(max(2, len(self.classes))), len(self))
-        if tool not in (None, "check_cv"):  # which asks what kind of labels they are
-            raise refusal(tool, of_numbers=not self.classes)
-        if not self.classes:
-            return self.unbiased_values().astype(dtype or np.float64)  # type: ignore[call-overload]
-        shares = self.stored.centred_log_likelihood.double().softmax(1).numpy()
-        return shares.astype(dtype or np.float64)  # type: ignore[call-overload]
+        return np.full(len(self), _NoLabel(), object)
 
     @property
     def outputs(self) -> Tensor:

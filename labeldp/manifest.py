@@ -16,7 +16,13 @@ from labeldp.mechanisms import ClassMechanism, RealMechanism
 from labeldp.mechanisms.answers import AnswerTable
 from labeldp.mechanisms.base import LabelMechanism
 from labeldp.mechanisms.encodings import AsReleased, Encoding
-from labeldp.named_mechanisms import DESIGNS, class_mechanism, law_of, real_mechanism
+from labeldp.named_mechanisms import (
+    DESIGNS,
+    class_mechanism,
+    law_of,
+    parameters_of,
+    real_mechanism,
+)
 from labeldp.names import CONTROL, as_python, class_key, is_flat
 from labeldp.support.validate import InputError, check_number
 
@@ -31,6 +37,11 @@ MOST_NESTED = 20
 """Brackets of a manifest's JSON within each other."""
 LEAST, MOST = 1e-300, 1e300
 """Of the width of bounds, so that numbers can be moved to [-1, 1] and back."""
+
+
+def random_name() -> str:
+    """Returns a name that nothing else has."""
+    return uuid.uuid4().hex
 
 
 @dataclass(frozen=True)
@@ -51,14 +62,14 @@ class Manifest:
     """What was released, how, and at what cost. It holds no label and no seed.
 
     Attributes:
-        mechanism: name on the command line.
-        parameters: of the mechanism, without eps.
+        name: of the mechanism on the command line.
+        mechanism: that released each row, with the eps of a row.
         eps: of one label, or of one person where `unit` is given. Infinity is allowed.
         classes: in the order in which they were given, by which the file numbers them; empty for
             numbers. A `Release` has them sorted.
         bounds: (low, high) of numbers; None for classes.
         unit: whose rows share eps; None: every row is a person of its own.
-        noise: `secret`, or `seeded`, which is for tests: who knows the seed can undo it.
+        noise: `secret`, or `seeded`, which is for tests: anyone with the seed can remove it.
         source: the name of the column, if it had one.
         stored: what a file holds: `outputs` of the mechanism, or the name of its small form.
         identity: of the rows: a release after another one has the identity of that one. Random.
@@ -69,8 +80,8 @@ class Manifest:
         num_rows: how many rows the file had, with those that were left out; None: not known.
     """
 
-    mechanism: str
-    parameters: dict[str, Any]
+    name: str
+    mechanism: ClassMechanism | RealMechanism
     eps: float
     classes: tuple[ClassName, ...] = ()
     bounds: tuple[float, float] | None = None
@@ -78,8 +89,8 @@ class Manifest:
     noise: str = "secret"
     source: str = ""
     stored: str = "outputs"
-    identity: str = field(default_factory=lambda: uuid.uuid4().hex)
-    release: str = field(default_factory=lambda: uuid.uuid4().hex)
+    identity: str = field(default_factory=random_name)
+    release: str = field(default_factory=random_name)
     counted: tuple[str, ...] = ()
     row_id: str | None = None
     num_rows: int | None = None
@@ -101,7 +112,7 @@ class Manifest:
         Raises:
             InputError: somebody edited it.
         """
-        texts = (self.mechanism, self.noise, self.source, self.stored, self.identity, self.release,
+        texts = (self.name, self.noise, self.source, self.stored, self.identity, self.release,
                  *self.counted, self.row_id or "")  # fmt: skip
         unit, names = self.unit, self.classes
         given = (*texts, unit.column if unit else "", *names)
@@ -110,7 +121,6 @@ class Manifest:
             "name: a control sign": not any(
                 isinstance(name, str) and CONTROL.search(name) for name in given
             ),
-            "parameters": isinstance(self.parameters, dict),
             "classes": not wrong_class_names(names) and len(set(names)) == len(names) != 1,
             "bounds": (self.bounds is None) == bool(names)
             and (self.bounds is None or [type(end) for end in self.bounds] == [float] * 2),
@@ -123,41 +133,52 @@ class Manifest:
         for what, is_right in right.items():
             if not is_right:
                 raise InputError(f"this is not the manifest of a release (wrong {what})")
-        _ = self.encoding() if names else self.real_mechanism()
+        if names:
+            _ = self.encoding
         return self
 
+    @property
+    def class_mechanism(self) -> ClassMechanism:
+        """The mechanism of a release of classes.
+
+        Raises:
+            InputError: it is a release of numbers.
+        """
+        if isinstance(self.mechanism, RealMechanism):
+            raise InputError("this needs a release of classes, and got one of numbers")
+        return self.mechanism
+
+    @cached_property
     def encoding(self) -> Encoding:
-        """Returns the form in which outputs are stored.
+        """The form in which outputs are stored.
 
         Raises:
             InputError: the mechanism has no form of that name.
         """
-        mechanism, count = self.class_mechanism(), len(self.classes)
+        mechanism, count = self.class_mechanism, len(self.classes)
         forms = (AsReleased(mechanism, count), mechanism.encoding(count))
         for form in forms:
             if form.name == self.stored:
                 return form
         known = " or ".join(form.name for form in forms)
         raise InputError(
-            f"releases of {self.mechanism} are stored as {known}, not as {self.stored[:40]!r}"
+            f"releases of {self.name} are stored as {known}, not as {self.stored[:40]!r}"
         )
-
-    def class_mechanism(self) -> ClassMechanism:
-        """Returns the mechanism of a release of classes."""
-        return class_mechanism(self.mechanism, self.row_eps, self.parameters)
-
-    def real_mechanism(self) -> RealMechanism:
-        """Returns the mechanism of a release of numbers; it knows them as in [-1, 1]."""
-        return real_mechanism(self.mechanism, self.row_eps, self.parameters)
 
     def to_json(self) -> str:
         """Returns the text that a file carries; `law` says how to draw and to weigh a release."""
         # Older programs read what is stored as they stored it.
         version = 1 if self.stored == AsReleased.name else VERSION
-        content = asdict(self) | {"format": "labeldp release", "version": version}
+        content: dict[str, Any] = {
+            "mechanism": self.name,
+            "parameters": parameters_of(self.mechanism),
+        }
+        content |= {each.name: getattr(self, each.name) for each in fields(self)[2:]}
+        content |= {"unit": None if self.unit is None else asdict(self.unit)}
+        content |= {"format": "labeldp release", "version": version}
         content |= {"eps": _text(self.eps), "row_eps": _text(self.row_eps)}
         if self.classes:
-            content["law"] = law_of(self.class_mechanism(), len(self.classes))
+            content["law"] = law_of(self.class_mechanism, len(self.classes))
         return json.dumps(content, allow_nan=False)
 
     @classmethod
@@ -181,7 +202,7 @@ class Manifest:
             content.setdefault("stored", AsReleased.name)  # version 1
             older = {"release": "", "counted": (), "row_id": None, "num_rows": None}
             content = older | content  # until Nov 2026
-            known = {each.name: content[each.name] for each in fields(cls)}
+            known = {each.name: content[each.name] for each in fields(cls)[2:]}
             if known["eps"] == "inf":
                 known["eps"] = math.inf
             else:  # of a person with many rows, each of which the mechanism checks, it may be large
@@ -190,10 +211,13 @@ class Manifest:
             known["counted"] = tuple(known["counted"])
             known["bounds"] = None if known["bounds"] is None else tuple(known["bounds"])
             known["unit"] = None if known["unit"] is None else Unit(**known["unit"])
-            return cls(**known).checked()
+            build = class_mechanism if known["classes"] else real_mechanism
+            row_eps = known["eps"] / (known["unit"].most_rows if known["unit"] else 1)
+            made = build(content["mechanism"], row_eps, content["parameters"])
+            return cls(content["mechanism"], made, **known).checked()
         except InputError as error:  # whose words may quote the file
             raise InputError(" ".join(str(error).split())) from None
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"this is not the manifest of a release ({reason})") from None
 
@@ -266,11 +290,11 @@ def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
         eps_spent: what the worst-off label, or person, has spent on all releases so far.
     """
     each = f"eps={manifest.row_eps:g} each" if manifest.unit else f"eps={manifest.eps:g}"
-    lines = [f"{size:,} labels released by {manifest.mechanism}, {each}"]
+    lines = [f"{size:,} labels released by {manifest.name}, {each}"]
     if (told := _told_for_certain(manifest)) is not None:
         lines.append(told)
-    if manifest.classes and (told is None or manifest.mechanism in DESIGNS):
-        mechanism = manifest.class_mechanism()
+    if manifest.classes and (told is None or manifest.name in DESIGNS):
+        mechanism = manifest.class_mechanism
         kept = information(mechanism, len(manifest.classes)).kept
         what = "each answer is kept" if isinstance(mechanism, LabelMechanism) else (
             "the best guess from a release is the true class"
@@ -299,7 +323,7 @@ def _told_for_certain(manifest: Manifest) -> str | None:
     """Returns what an infinite eps gives away; None: eps is finite."""
     if not math.isinf(manifest.row_eps):
         return None
-    mechanism = manifest.class_mechanism() if manifest.classes else None
+    mechanism = manifest.mechanism
     if isinstance(mechanism, AnswerTable) and (pair := mechanism.ruled_out()) is not None:
         answer, number = pair
         return (

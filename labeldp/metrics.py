@@ -422,7 +422,7 @@ class JudgedNumbers:
         assert release.manifest.bounds is not None, "a release of numbers has them"
         low, high = release.manifest.bounds
         most = float(np.abs(predicted - np.array([low, high])).max() ** power)
-        mechanism, values = release.manifest.real_mechanism(), release.unbiased_values()[:, None]
+        mechanism, values = release.manifest.mechanism, release.unbiased_values()[:, None]
         if math.isinf(mechanism.eps):
             return Terms(np.abs(values - predicted) ** power, high=most)
         if isinstance(mechanism, Laplace):

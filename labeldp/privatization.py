@@ -23,7 +23,6 @@ from labeldp.named_mechanisms import (
     DESIGNS,
     class_mechanism,
     law_of,
-    parameters_of,
     real_mechanism,
 )
 from labeldp.names import (
@@ -192,10 +191,10 @@ def manifest_for_clients(
         InputError: a wrong value, or an eps at which rounding leaves no noise in the law.
     """
     manifest = new_manifest(as_python(eps), mechanism, parameters, classes=classes)
-    made, count = manifest.class_mechanism(), len(manifest.classes)
+    made, count = manifest.class_mechanism, len(manifest.classes)
     made.encoding(count).draw(torch.zeros(1, dtype=torch.int64), torch.Generator().manual_seed(0))
     law = law_of(made, count)
-    check_noise(manifest.mechanism, made.eps, *(law[key] for key in law.keys() & {"own", "other"}))
+    check_noise(manifest.name, made.eps, *(law[key] for key in law.keys() & {"own", "other"}))
     return replace(manifest, stored=AsReleased.name)  # they draw by `law`
 
 
@@ -268,7 +267,7 @@ def new_manifest(
         made = real_mechanism(mechanism, row_eps, parameters or {})
     name = "rr" if mechanism == "lp_1st" else mechanism  # two names of one mechanism
     manifest = Manifest(
-        name, parameters_of(made), eps, names, ends, unit, noise, source, stored,
+        name, made, eps, names, ends, unit, noise, source, stored,
         row_id=row_id, num_rows=num_rows,
     )  # fmt: skip
     return manifest.checked()  # before anything is drawn
@@ -285,9 +284,9 @@ def draw(manifest: Manifest, labels: Tensor, seed: int | None, part: str = "") -
     """
     if manifest.bounds is not None:
         store = LabelStore(labels, 0, bound=1.0).open(manifest.row_eps, seed, part)
-        return store.release(manifest.real_mechanism()).outputs
+        return store.release(manifest.mechanism).outputs
     store = LabelStore(labels, len(manifest.classes)).open(manifest.row_eps, seed, part)
-    return store.release(Messages(manifest.class_mechanism()))
+    return store.release(Messages(manifest.class_mechanism))
 
 
 def warn(manifest: Manifest, size: int, stacklevel: int) -> None:
@@ -298,7 +297,7 @@ def warn(manifest: Manifest, size: int, stacklevel: int) -> None:
     num_classes, eps = len(manifest.classes), manifest.row_eps
     if not num_classes:
         return
-    told = information(manifest.class_mechanism(), num_classes)
+    told = information(manifest.class_mechanism, num_classes)
     change, worth = 1 - told.kept, told.share * size
     if change < IDENTITY and np.isfinite(eps):
         warnings.warn(

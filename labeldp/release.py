@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp.designs import Design, check_design
-from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, summary_of
+from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, random_name, summary_of
 from labeldp.mechanisms import ClassMechanism
 from labeldp.mechanisms.encodings import ENTRIES, AsReleased
 from labeldp.mechanisms.reordered import Reordered
@@ -89,7 +89,7 @@ class Release:
     @property
     def mechanism(self) -> str:
         """The mechanism's name on the command line."""
-        return self.manifest.mechanism
+        return self.manifest.name
 
     @property
     def eps(self) -> float:
@@ -148,7 +148,7 @@ class Release:
     def stored(self) -> StoredRelease:
         """The same as learners of the benchmark take it; positions count from 0."""
         self._needs_classes("losses")
-        mechanism, outputs = self.class_mechanism, self.manifest.encoding().outputs(self.messages)
+        mechanism, outputs = self.class_mechanism, self.manifest.encoding.outputs(self.messages)
         if isinstance(mechanism, Reordered):
             outputs = mechanism.renumbered(outputs)
         return StoredRelease(torch.arange(len(self)), outputs, mechanism, len(self.classes))
@@ -159,7 +159,7 @@ class Release:
 
         Here alone the order of the manifest becomes the sorted one.
         """
-        mechanism, order = self.manifest.class_mechanism(), self.manifest.order
+        mechanism, order = self.manifest.class_mechanism, self.manifest.order
         if order == tuple(range(len(order))):
             return mechanism
         return Reordered(mechanism.eps, mechanism, torch.tensor(order))
@@ -227,17 +227,17 @@ class Release:
         kind = np.uint8 if are_bits else np.int64 if are_labels else np.float32
         ids = checked_row_ids(row_ids, len(given))
         spent = np.full(len(given), manifest.eps)
-        own = replace(manifest, release=Manifest("", {}, 1.0).release, row_id=GIVEN)
+        own = replace(manifest, release=random_name(), row_id=GIVEN)
         release = cls(torch.from_numpy(given.astype(kind)), ids, spent, own)
         try:
             possible = (release.log_likelihood() > -np.inf).any(1)
         except InputError as error:
-            raise InputError(f"reports do not fit {manifest.mechanism}: {error}") from None
+            raise InputError(f"reports do not fit {manifest.name}: {error}") from None
         numbers = np.isfinite(given).reshape(len(given), -1).all(1)
         impossible = np.flatnonzero(~(possible & numbers))
         if len(impossible):
             raise InputError(
-                f"report {impossible[0]} cannot come from {manifest.mechanism} "
+                f"report {impossible[0]} cannot come from {manifest.name} "
                 "(was it drawn by another manifest?)"
             )
         return release
@@ -316,7 +316,7 @@ def _check(release: Release) -> None:
     """Refuses what the mechanism cannot have drawn; some rows at a time."""
     if not release.classes:
         return
-    form, count = release.manifest.encoding(), len(release.classes)
+    form, count = release.manifest.encoding, len(release.classes)
     form.checked(release.messages)
     if form.name == AsReleased.name:
         for rows in release.batches(max(1, ENTRIES // count)):

@@ -130,8 +130,8 @@ def test_all_that_a_release_says_has_sorted_columns(name, tmp_path):
     release = ldp.load_release(tmp_path / "r.parquet")
     assert release.classes == ["all", "low", "mid", "top"]
     mechanism, outputs = (
-        release.manifest.class_mechanism(),
-        release.manifest.encoding().outputs(release.messages),
+        release.manifest.class_mechanism,
+        release.manifest.encoding.outputs(release.messages),
     )
     exact = in_order(release, mechanism.log_likelihood(outputs, 4).numpy())
     assert np.array_equal(release.log_likelihood(), exact)

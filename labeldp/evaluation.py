@@ -11,6 +11,7 @@ from labeldp import metrics
 from labeldp.estimates import Estimate, class_shares, possible_values, share_with_interval
 from labeldp.intervals import Terms, interval
 from labeldp.metrics import Judged, Metric
+from labeldp.names import class_text
 from labeldp.release import Release
 from labeldp.support.files import replacing
 
@@ -51,12 +52,13 @@ def evaluated(
         whose = {} if metric is metrics.calibration_error else {"persons": persons}
         found[name] = metric(release, scores, **whose)
         if metric is metrics.accuracy:
-            found[f"accuracy of always saying {often}"] = shares[often]
+            found[f"accuracy of always saying {class_text(often)}"] = shares[often]
     for own in release.classes if len(release.classes) <= MOST_CLASSES else ():
-        found[f"share of {own}"] = shares[own]
+        name = class_text(own)
+        found[f"share of {name}"] = shares[own]
         for metric in OF_CLASS:
             what = "lift of the top tenth" if metric is metrics.lift else metric.__name__
-            found[f"{what.replace('_', ' ')}, {own}"] = metric(
+            found[f"{what.replace('_', ' ')}, {name}"] = metric(
                 release, scores, positive=own, persons=persons
             )
     return found
@@ -133,7 +135,7 @@ def _draw_curves(axes: "Axes", given: Judged) -> None:
         if not np.isnan(points).any():
             # A curve never falls; its estimate may.
             x, x_low, x_high, y, y_low, y_high = np.maximum.accumulate(points).T
-            (line,) = axes.plot(x, y, label=str(names[number]))
+            (line,) = axes.plot(x, y, label=class_text(names[number]))
             # Both shares are uncertain: where the curve is steep, mostly that of the other rows.
             axes.fill([*x_low, *x_high[::-1]], [*y_high, *y_low[::-1]], alpha=0.2,
                       color=line.get_color(), linewidth=0)  # fmt: skip

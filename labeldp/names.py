@@ -108,11 +108,16 @@ def is_missing(value: Any) -> bool:
 
 
 def label_texts(labels: Iterable[object]) -> list[str]:
-    """Returns labels as texts: 1.0 and 1.00 are `1`, true is `true`, a missing one is empty."""
-    return [_text(value) for value in labels]
+    """Returns labels as `class_text` spells them, without blanks around."""
+    return [class_text(value).strip() for value in labels]
 
 
-def _text(value: object) -> str:
+def class_text(value: object) -> str:
+    """Returns a class or label as all files spell it; a missing one is empty.
+
+    >>> [class_text(each) for each in (1.0, "1.00", True)]
+    ['1', '1.00', 'true']
+    """
     if is_missing(value):
         return ""
     if isinstance(value, bool | np.bool):
@@ -121,7 +126,7 @@ def _text(value: object) -> str:
         return f"{value:.15g}"
     if isinstance(value, Decimal):
         return f"{value.normalize():f}"  # 1.00 is `1`, as of other numbers
-    return str(value).strip()
+    return str(value)
 
 
 def as_list(labels: Any, what: str = "label") -> list[Any]:

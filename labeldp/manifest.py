@@ -29,14 +29,14 @@ from labeldp.support.validate import InputError, check_number
 VERSION = 2
 """1: outputs are stored as they are. 2: in the small form that `stored` names."""
 ClassName = str | int | float | bool
-BEFORE = "before "
-"""Begins a name, in `counted`, of what a file of an older version counted: it named nothing."""
-GIVEN = "row_ids"
-"""Stands for the column of row ids that were given in Python."""
+UNNAMED = "before "
+"""Prefix, in `counted`, of the name of a file of an older version, which named no releases."""
+GIVEN_IN_PYTHON = "row_ids"
+"""Name of the column of row ids that were given in Python."""
 MOST_NESTED = 20
-"""Brackets of a manifest's JSON within each other."""
-LEAST, MOST = 1e-300, 1e300
-"""Of the width of bounds, so that numbers can be moved to [-1, 1] and back."""
+"""Deepest nesting of brackets in a manifest's JSON."""
+SMALLEST_WIDTH, LARGEST_WIDTH = 1e-300, 1e300
+"""Smallest and largest high - low of bounds, so that numbers can be scaled to [-1, 1] and back."""
 
 
 def random_name() -> str:
@@ -255,7 +255,7 @@ def check_bounds(bounds: tuple[float, float], option: str = "bounds") -> tuple[f
         low, high = 0.0, 0.0
     if not -math.inf < low < high < math.inf:
         raise InputError(f"{option} must be finite numbers (low, high), low < high, got {bounds!r}")
-    if not LEAST < high - low < MOST or not abs(low + high) < MOST:
+    if not SMALLEST_WIDTH < high - low < LARGEST_WIDTH or not abs(low + high) < LARGEST_WIDTH:
         raise InputError(
             f"{option} are too large or too near each other for the computer's numbers, got "
             f"{bounds!r} (release the numbers in another unit)"
@@ -278,7 +278,7 @@ def _text(eps: float) -> float | str:
     return "inf" if math.isinf(eps) else eps  # JSON has no infinity
 
 
-SEEDED = "the noise has a seed: for tests only, as anyone with the seed can remove the noise"
+SEEDED_NOISE = "the noise has a seed: for tests only, as anyone with the seed can remove the noise"
 
 
 def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
@@ -291,9 +291,9 @@ def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
     """
     each = f"eps={manifest.row_eps:g} each" if manifest.unit else f"eps={manifest.eps:g}"
     lines = [f"{size:,} labels released by {manifest.name}, {each}"]
-    if (told := _told_for_certain(manifest)) is not None:
-        lines.append(told)
-    if manifest.classes and (told is None or manifest.name in DESIGNS):
+    if (certain := _note_of_infinite_eps(manifest)) is not None:
+        lines.append(certain)
+    if manifest.classes and (certain is None or manifest.name in DESIGNS):
         mechanism = manifest.class_mechanism
         kept = information(mechanism, len(manifest.classes)).kept
         what = "each answer is kept" if isinstance(mechanism, LabelMechanism) else (
@@ -310,16 +310,16 @@ def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
     if eps_spent > manifest.eps * (1 + 1e-9):
         lines.append(f"with earlier releases of the same rows: eps={eps_spent:g} spent")
     if manifest.noise != "secret":
-        lines.append(SEEDED)
+        lines.append(SEEDED_NOISE)
     return "\n".join(lines)
 
 
 def unprotected(manifest: Manifest) -> str | None:
     """Returns why eps protects nobody here, for all who print it; None if it does."""
-    return _told_for_certain(manifest) or (SEEDED if manifest.noise != "secret" else None)
+    return _note_of_infinite_eps(manifest) or (SEEDED_NOISE if manifest.noise != "secret" else None)
 
 
-def _told_for_certain(manifest: Manifest) -> str | None:
+def _note_of_infinite_eps(manifest: Manifest) -> str | None:
     """Returns what an infinite eps gives away; None: eps is finite."""
     if not math.isinf(manifest.row_eps):
         return None

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from labeldp.estimates import check_classes_released
 from labeldp.io.tables import TableFile
-from labeldp.manifest import GIVEN
+from labeldp.manifest import GIVEN_IN_PYTHON
 from labeldp.models import columns_of, numbers_of, unknown_categories
 from labeldp.release import Release
 from labeldp.rows import refuse_fitted_rows
@@ -160,7 +160,7 @@ def _check_row_id(release: Release, path: Path, row_id: str | None) -> None:
     A column may have another name here, and of a release from Python nobody knows it.
     """
     theirs = release.manifest.row_id
-    if theirs and theirs != GIVEN and row_id is None:
+    if theirs and theirs != GIVEN_IN_PYTHON and row_id is None:
         raise InputError(
             f"the rows of {path} are named by the column {theirs} (give --row-id {theirs})"
         )

@@ -15,7 +15,7 @@ from labeldp.accounted_rows import AccountedRows, ColumnDigest
 from labeldp.designs import Design, check_design
 from labeldp.information import information, recommended
 from labeldp.ledger import Ledger
-from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, check_bounds, check_classes
+from labeldp.manifest import GIVEN_IN_PYTHON, ClassName, Manifest, Unit, check_bounds, check_classes
 from labeldp.mechanisms import ClassMechanism, Messages, RealMechanism
 from labeldp.mechanisms.encodings import AsReleased
 from labeldp.mechanisms.noise import check_noise
@@ -103,7 +103,7 @@ def privatize(
     if seed is not None:
         seed = check_integer("seed", as_python(seed), low=0)
     values = as_list(labels)
-    ids, row_id = checked_row_ids(row_ids, len(values)), "" if row_ids is None else GIVEN
+    ids, row_id = checked_row_ids(row_ids, len(values)), "" if row_ids is None else GIVEN_IN_PYTHON
     who, unit, kept = _persons(persons, most_rows, persons_column, len(values))
     noise = "secret" if seed is None else "seeded"
     if design is not None:
@@ -226,10 +226,10 @@ _PROGRAM = Ledger()
 """What this program has released; rows of all its tables."""
 
 
-IDENTITY = 0.01
-"""Chance of a change below which a release is practically the labels themselves."""
-NOISE = 10
-"""Clean labels for each class that a release is worth, below which it is practically noise."""
+LEAST_CHANGED = 0.01
+"""Smallest chance that a label changes; below it, a release is practically the labels."""
+LEAST_CLEAN_LABELS = 10
+"""Smallest worth of a release, in true labels for each class; below it, it is practically noise."""
 
 
 def new_manifest(
@@ -297,15 +297,15 @@ def warn(manifest: Manifest, size: int, stacklevel: int) -> None:
     num_classes, eps = len(manifest.classes), manifest.row_eps
     if not num_classes:
         return
-    told = information(manifest.class_mechanism, num_classes)
-    change, worth = 1 - told.kept, told.share * size
-    if change < IDENTITY and np.isfinite(eps):
+    known = information(manifest.class_mechanism, num_classes)
+    change, worth = 1 - known.kept, known.share * size
+    if change < LEAST_CHANGED and np.isfinite(eps):
         warnings.warn(
             f"eps={eps:g} is practically no privacy: about {100 * change:.2g} % of the "
             "labels change (take a smaller eps)",
             stacklevel=stacklevel + 1,
         )
-    elif size > 1 and worth < NOISE * num_classes:
+    elif size > 1 and worth < LEAST_CLEAN_LABELS * num_classes:
         warnings.warn(
             f"the release is practically noise: {size:,} labels at eps={eps:g} tell no "
             f"more than about {worth:,.1f} true labels (take a larger eps, or more rows)",

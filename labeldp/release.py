@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp.designs import Design, check_design
-from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, random_name, summary_of
+from labeldp.manifest import GIVEN_IN_PYTHON, ClassName, Manifest, Unit, random_name, summary_of
 from labeldp.mechanisms import ClassMechanism
 from labeldp.mechanisms.encodings import ENTRIES, AsReleased
 from labeldp.mechanisms.reordered import Reordered
@@ -227,7 +227,7 @@ class Release:
         kind = np.uint8 if are_bits else np.int64 if are_labels else np.float32
         ids = checked_row_ids(row_ids, len(given))
         spent = np.full(len(given), manifest.eps)
-        own = replace(manifest, release=random_name(), row_id=GIVEN)
+        own = replace(manifest, release=random_name(), row_id=GIVEN_IN_PYTHON)
         release = cls(torch.from_numpy(given.astype(kind)), ids, spent, own)
         try:
             possible = (release.log_likelihood() > -np.inf).any(1)
@@ -281,7 +281,7 @@ class Release:
         digest.update(places.tobytes() + "\0".join(ids.astype(str)).encode())
         name = digest.hexdigest()[:32]
         manifest = design.manifest(
-            unit, source=source, row_id="" if row_ids is None else GIVEN, identity=name,
+            unit, source=source, row_id="" if row_ids is None else GIVEN_IN_PYTHON, identity=name,
             release=name,
         )  # fmt: skip
         return cls(torch.from_numpy(places), ids, np.full(len(places), manifest.eps), manifest)

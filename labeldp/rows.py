@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-from labeldp.io.tables import LARGEST
+from labeldp.io.tables import LARGEST_NUMBER
 from labeldp.release import Release
 from labeldp.support.validate import InputError
 
 
 def as_numbers(
-    model: Any, X: Any, *, largest: float = LARGEST, **settings: Any
+    model: Any, X: Any, *, largest: float = LARGEST_NUMBER, **settings: Any
 ) -> NDArray[np.float64]:
     """Returns features as numbers, float64, checked as scikit-learn does for `model`.
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from labeldp.release import Release
 
 
-SAID = {"linear": "linear model", "boosted_trees": "boosted trees"}
+MODEL_NAMES = {"linear": "linear model", "boosted_trees": "boosted trees"}
 """What the output calls each model."""
 
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Fits, estimates, writes the model."""
     check_new(given.out, ".skops", replace=True, read=(given.file, given.release))
-    check_choice("--model", given.model, SAID)
+    check_choice("--model", given.model, MODEL_NAMES)
     from labeldp.io.tables import TableFile
     from labeldp.matching import rows_for_fit
     from labeldp.models import cross_validated, model_for, save_model
@@ -83,8 +83,10 @@ def run(given: argparse.Namespace) -> int:
         )
     model.fit(table, release)
     save_model(model, given.out)
-    print(f"{SAID[given.model]} of {len(release.classes)} classes from {len(release):,} releases "
-          f"(eps={release.eps_spent:g} spent), {len(table.columns)} columns")  # fmt: skip
+    print(
+        f"{MODEL_NAMES[given.model]} of {len(release.classes)} classes from {len(release):,} "
+        f"releases (eps={release.eps_spent:g} spent), {len(table.columns)} columns"
+    )
     print(note)
     _print_accuracy(found, release, persons, given)
     print(f"wrote {given.out}")
@@ -121,7 +123,7 @@ def _print_accuracy(
     _print_verdict(found.gain, name, len(release), given)
 
 
-SMALL = 0.01
+SMALL_GAIN = 0.01
 """Gain in accuracy that nobody would use a model for."""
 
 
@@ -132,7 +134,7 @@ def _print_verdict(gain: "Estimate", usual: object, size: int, given: argparse.N
     other = "linear" if given.model == "boosted_trees" else "boosted_trees"
     if gain.low > 0:
         verdict, advice = "yes", f"labeldp predict FEATURES --model {given.out} --out FILE.csv"
-    elif gain.high <= SMALL:
+    elif gain.high <= SMALL_GAIN:
         verdict = "no"
         advice = f"other columns, or --model {other}; more rows like these will not help"
         if given.row_id is None:

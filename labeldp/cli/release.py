@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from labeldp.manifest import Manifest
     from labeldp.streaming import SecretColumn
 
-THERE = "use it, or choose another name"
+USE_IT = "use it, or choose another name"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -130,7 +130,9 @@ def run(given: argparse.Namespace) -> int:
     for note in [*ledger.settle(), *(f"{each} is removed: a release was cut off"
                                      for each in remove_torn(given.out))]:  # fmt: skip
         warnings.warn(note, stacklevel=1)
-    check_new(given.out, ".parquet", advice=THERE)  # which a release that was cut off may have made
+    check_new(
+        given.out, ".parquet", advice=USE_IT
+    )  # which a release that was cut off may have made
     _book(ledger, rows, given.book)
     _check_known(ledger, rows, given)
     nothing = InputError(
@@ -148,7 +150,7 @@ def run(given: argparse.Namespace) -> int:
         write_release(
             partial, labels.coded[kept], made, ids=row_ids[kept], spent=spent, seed=given.seed
         )
-        check_new(given.out, ".parquet", advice=THERE)  # another command may have written it
+        check_new(given.out, ".parquet", advice=USE_IT)  # another command may have written it
     suspects = suspects_of_release(
         table, given.label, given.row_id, given.unit, made.row_eps, of_numbers=bool(given.bounds)
     )
@@ -167,7 +169,7 @@ def _check(given: argparse.Namespace) -> None:
 
     if given.seed is not None:
         check_integer("--seed", given.seed, low=0)
-    check_new(given.out, ".parquet", read=(given.file,), advice=THERE)
+    check_new(given.out, ".parquet", read=(given.file,), advice=USE_IT)
     if given.most_rows is not None:
         check_integer("--most-rows", given.most_rows, low=1)
         if given.unit is None:

@@ -22,7 +22,7 @@ from labeldp.support.validate import InputError
 if TYPE_CHECKING:
     from labeldp.manifest import Manifest
 
-FIRST = ("accuracy", "roc auc", "calibration error")
+FIRST_METRICS = ("accuracy", "roc auc", "calibration error")
 """How the names of the metrics begin that a reader needs first."""
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
@@ -78,7 +78,7 @@ def run(given: argparse.Namespace) -> int:
             load_model(given.model),
         )  # fmt: skip
         metrics = evaluated(rows.release, scores, rows.persons)
-        first = {name: each for name, each in metrics.items() if name.startswith(FIRST)}
+        first = {name: each for name, each in metrics.items() if name.startswith(FIRST_METRICS)}
         others = {name: each for name, each in metrics.items() if name not in first}
         with tempfile.TemporaryDirectory() as folder:
             draw(rows.release, scores, Path(folder, "picture.svg"))

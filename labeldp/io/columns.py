@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sklearn.compose import ColumnTransformer
 
 MAX_CATEGORIES = 12
-"""Of a column; rarer ones share an indicator of their own."""
+"""Largest number of categories of a column; rarer ones share one indicator."""
 
 
 def encoded(

@@ -28,16 +28,16 @@ from labeldp.support.validate import InputError, did_you_mean
 
 READERS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 SEPARATORS = (";", "\t", "|", ",")
-BLOCK = 2**22
+BLOCK_BYTES = 2**22
 """Bytes that are read of a text file at one time."""
-ROWS = 2**17
+ROWS_AT_ONCE = 2**17
 """Rows of a Parquet column that are read at one time."""
 LARGE_FILE, COLUMNS_AT_ONCE = 2**28, 32
 """Bytes of a text file from which on one pass over it reads only some columns, and how many."""
-LARGEST = 1e150
-"""Number of a column: a column is scaled by its variance, and that of larger ones overflows."""
+LARGEST_NUMBER = 1e150
+"""Largest number of a column: the variance of larger ones, by which it is scaled, overflows."""
 EXACT = 2.0**53
-"""Up to which float64 holds every whole number."""
+"""Largest number up to which float64 holds every whole number."""
 MANY_ROWS = 50
 """Rows from which on a column that counts them is taken for an index."""
 MANY_NUMBERS = 50
@@ -117,7 +117,7 @@ class TableFile:
             )
         return name
 
-    def batches(self, name: str, rows: int = ROWS) -> Iterator[pa.Array]:
+    def batches(self, name: str, rows: int = ROWS_AT_ONCE) -> Iterator[pa.Array]:
         """Yields a column, at most `rows` at a time; of a text file as texts, as they are written.
 
         Raises:
@@ -239,7 +239,7 @@ class TableFile:
         for start in range(0, len(names), size):
             own = list(names[start : start + size])
             with self._as_input_error():
-                parts = list(self._parts(own, ROWS))
+                parts = list(self._parts(own, ROWS_AT_ONCE))
                 empty = [pa.array([], pa.string())] * len(own)
                 table = pa.Table.from_batches(parts) if parts else pa.table(empty, names=own)
             for name, column in zip(own, table.columns, strict=True):
@@ -272,7 +272,7 @@ class TableFile:
     def _separator(self, usual: str) -> str:
         """Returns the usual separator, or the one that header and first row show; says which."""
         with self._as_input_error(), self._text() as lines:
-            first, second = lines.readline(BLOCK), lines.readline(BLOCK)
+            first, second = lines.readline(BLOCK_BYTES), lines.readline(BLOCK_BYTES)
         if usual not in first:
             for other in SEPARATORS:
                 if first.count(other) == second.count(other) > 0:
@@ -296,7 +296,7 @@ class TableFile:
             return
         own = [f"f{place}" for place in places]
         read = arrow_csv.ReadOptions(
-            block_size=BLOCK, use_threads=False, autogenerate_column_names=True
+            block_size=BLOCK_BYTES, use_threads=False, autogenerate_column_names=True
         )
         # An empty line is a row with an empty cell where there is one column.
         parse = arrow_csv.ParseOptions(
@@ -460,12 +460,12 @@ class TableFile:
 
     def _check_numbers(self, column: pa.Array, numbers: NDArray[np.float64], name: str) -> None:
         """Refuses numbers that overflow, and those that float64 cannot tell apart, such as ids."""
-        for row in np.flatnonzero(np.abs(numbers) > LARGEST)[:1]:
+        for row in np.flatnonzero(np.abs(numbers) > LARGEST_NUMBER)[:1]:
             what = "is infinite"
             if np.isfinite(numbers[row]):
                 what = (
-                    f"{numbers[row]:g} is too large to be squared, at most {LARGEST:g} is allowed "
-                    "(give the column another unit)"
+                    f"{numbers[row]:g} is too large to be squared, at most {LARGEST_NUMBER:g} is "
+                    "allowed (give the column another unit)"
                 )
             raise InputError(f"{self.path}, row {row + 1}, column {name}: the number {what}")
         is_large = (np.abs(numbers) > EXACT).any()

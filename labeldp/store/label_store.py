@@ -56,13 +56,17 @@ class LabelStore:
             check_labels(true_labels, num_classes, secret=True)
         else:
             check_values(true_labels, bound)
-        self.__labels = true_labels.clone()
+        self._begin(true_labels.clone(), num_classes, bound)
+
+    def _begin(self, labels: Tensor, num_classes: int, bound: float | None) -> None:
+        """Takes labels that were checked; an opening shares those of the closed store."""
+        self.__labels = labels
         self.num_classes = num_classes
         self.bound = bound
         self.unsanitised: Notes = {}
         self.draws, self.distribution = DRAWS, DISTRIBUTION
         self._limit = num_classes if bound is None else float(bound)
-        self._account = Account(len(true_labels), 0.0)  # closed: nothing may be spent
+        self._account = Account(len(labels), 0.0)  # closed: nothing may be spent
         self._openings: list[Account] = []
         self._seed: int | None = None
         self._data = ""
@@ -93,7 +97,8 @@ class LabelStore:
                 "the store was opened before, and a second account hides what the first one spent "
                 "(say again='what for'; spent_in_all adds up all openings)"
             )
-        store = LabelStore(self.__labels, self.num_classes, self.bound)
+        store = LabelStore.__new__(LabelStore)
+        store._begin(self.__labels, self.num_classes, self.bound)
         store._account = Account(len(self), check_eps(eps))
         store._seed, store._data = seed, data
         self._openings.append(store._account)

@@ -149,14 +149,11 @@ class TableFile:
             InputError: there is no such column, a cell is empty, or a name is there twice.
         """
         ((_, column),) = self._columns([self.check_column(option, name)])
-        where, is_text = f"column {name}: it", pa.types.is_string(column.type)
+        is_text = pa.types.is_string(column.type)
         if is_text and pc.any(pc.match_substring(column, "\0")).as_py():
-            raise InputError(f"{self.path}, {where} has a name with a NUL byte (write it as text)")
+            raise self._error(name, "it has a name with a NUL byte (write it as text)")
         for row in np.flatnonzero(is_empty(column))[:1]:
-            raise InputError(
-                f"{self.path}, row {row + 1}, {where} is empty, but {option} needs a name in each "
-                "row"
-            )
+            raise self._error(name, f"it is empty, but {option} needs a name in each row", row)
         if pa.types.is_decimal(column.type) and column.type.scale == 0:
             with contextlib.suppress(pa.ArrowInvalid):  # too long for 64 bits
                 column = pc.cast(column, pa.int64())
@@ -165,9 +162,10 @@ class TableFile:
             is_text and pc.any(pc.match_substring_regex(column, LONG_EXPONENT))
         )
         if is_rounded and is_rounded.as_py():
-            raise InputError(
-                f"{self.path}, {where} has numbers of more than 15 digits that were rounded, such "
-                "as 1.2e+18 (write the file again with this column as text)"
+            raise self._error(
+                name,
+                "it has numbers of more than 15 digits that were rounded, such as 1.2e+18 (write "
+                "the file again with this column as text)",
             )
         is_plain = is_text or pa.types.is_integer(column.type)
         if is_plain:
@@ -178,10 +176,11 @@ class TableFile:
         if not are_distinct or (is_plain and len(column.unique()) == len(column)):
             return names
         for row in np.flatnonzero(pd.Index(names).duplicated())[:1]:
-            raise InputError(
-                f"{self.path}, row {row + 1}, {where} has {names[row]} a second time, but {option} "
-                "needs a column that names each row once (a person with several rows is named by "
-                "`release --unit`)"
+            raise self._error(
+                name,
+                f"it has {names[row]} a second time, but {option} needs a column that names each "
+                "row once (a person with several rows is named by `release --unit`)",
+                row,
             )
         return names
 
@@ -348,10 +347,7 @@ class TableFile:
         is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
         is_bytes |= pa.types.is_fixed_size_binary(kind)
         if pa.types.is_nested(kind) or is_bytes or isinstance(kind, pa.BaseExtensionType):
-            raise InputError(
-                f"{self.path}, column {name}: {what} must be texts, numbers or truth values, got "
-                f"{kind}"
-            )
+            raise self._error(name, f"{what} must be texts, numbers or truth values, got {kind}")
 
     def _numbers(self, column: pa.Array, must: bool = False) -> NDArray[np.float64] | None:
         """Returns a column as numbers, NaN where one is missing; None if it holds others.
@@ -408,8 +404,7 @@ class TableFile:
                 return np.array(column.to_pylist(), dtype=object)
             what = f"has {different} different texts in {len(column)} rows"
         drop = self._advice(self._drop, name)
-        raise InputError(f"{self.path}: column {name} {what}, and is no category (leave it out: "
-                         f"{drop})")  # fmt: skip
+        raise self._error(None, f"column {name} {what}, and is no category (leave it out: {drop})")
 
     def _check_ambiguous(self, cells: list[str], are_numbers: bool, name: str) -> None:
         """Refuses commas and points of numbers that may stand for thousands or for decimals.
@@ -428,9 +423,10 @@ class TableFile:
             if self._numbers(pa.array(others, pa.string())) is not None:
                 what = "commas"
         if what:
-            raise InputError(
-                f"{self.path}: the {what} in the numbers of column {name} may stand for thousands "
-                "or for decimals (write decimal points, and no sign for thousands)"
+            raise self._error(
+                name,
+                f"its {what} may stand for thousands or for decimals (write decimal points, and no "
+                "sign for thousands)",
             )
 
     def _refuse_decorated(self, column: pa.Array, cells: list[str], name: str) -> None:
@@ -441,11 +437,13 @@ class TableFile:
         wrong = (each for each in cells if each and self._numbers(pa.array([each]), True) is None)
         cell = next(wrong, numbers[0])
         row = [each.strip() for each in column.to_pylist()].index(cell)
-        raise InputError(
-            f"{self.path}, row {row + 1}, column {name}: {cell[:40]!r} is not a plain number, and "
-            f"the column has {len(numbers)} different numbers (write them as 1234.5, and leave "
-            f"missing ones empty; {self._advice(self._keep, name)} takes them as categories, "
-            f"{self._advice(self._drop, name)} leaves them out)"
+        raise self._error(
+            name,
+            f"{cell[:40]!r} is not a plain number, and the column has {len(numbers)} different "
+            f"numbers (write them as 1234.5, and leave missing ones empty; "
+            f"{self._advice(self._keep, name)} takes them as categories, "
+            f"{self._advice(self._drop, name)} leaves them out)",
+            row,
         )
 
     def _refuse_text(self, column: pa.Array, name: str, advice: str) -> None:
@@ -453,27 +451,22 @@ class TableFile:
         cells = [cell.as_py() for cell in column.unique()]
         wrong = [each for each in cells if self._numbers(pa.array([each], column.type)) is None]
         row = column.to_pylist().index(wrong[0]) if wrong else 0
-        raise InputError(
-            f"{self.path}, row {row + 1}, column {name}: {column[row].as_py()!r} is not a number"
-            + advice.format(name=name)
-        )
+        said = f"{column[row].as_py()!r} is not a number{advice.format(name=name)}"
+        raise self._error(name, said, row)
 
     def _check_numbers(self, column: pa.Array, numbers: NDArray[np.float64], name: str) -> None:
         """Refuses numbers that overflow, and those that float64 cannot tell apart, such as ids."""
         for row in np.flatnonzero(np.abs(numbers) > LARGEST_NUMBER)[:1]:
-            what = "is infinite"
-            if np.isfinite(numbers[row]):
-                what = (
-                    f"{numbers[row]:g} is too large to be squared, at most {LARGEST_NUMBER:g} is "
-                    "allowed (give the column another unit)"
-                )
-            raise InputError(f"{self.path}, row {row + 1}, column {name}: the number {what}")
+            large = f"{numbers[row]:g} is too large to be squared (give the column another unit)"
+            what = large if np.isfinite(numbers[row]) else "is infinite"
+            raise self._error(name, f"the number {what}", row)
         is_large = (np.abs(numbers) > EXACT).any()
         if is_large and len(column.unique()) > len(np.unique(numbers)):
-            raise InputError(
-                f"{self.path}: column {name} has numbers that differ in their 17th digit or later, "
-                f"which no model can tell apart ({self._advice(self._drop, name)} leaves them out; "
-                "or subtract the smallest)"
+            raise self._error(
+                name,
+                "it has numbers that differ in their 17th digit or later, which no model can tell "
+                f"apart ({self._advice(self._drop, name)} leaves them out; or subtract the "
+                "smallest)",
             )
 
     def _check_index(self, name: str, numbers: NDArray[np.float64] | None) -> None:
@@ -483,10 +476,17 @@ class TableFile:
             what = what or "counts the rows from 0" * np.array_equal(numbers, range(len(numbers)))
         if what:
             drop, keep = (self._advice(option, name) for option in (self._drop, self._keep))
-            raise InputError(
-                f"{self.path}: column {name} {what}, and is no feature but the index of a table "
-                f"({drop} leaves it out, {keep} keeps it)"
+            raise self._error(
+                name,
+                f"it {what}, and is no feature but the index of a table ({drop} leaves it out, "
+                f"{keep} keeps it)",
             )
+
+    def _error(self, name: str | None, what: str, row: int | None = None) -> InputError:
+        """Returns an error that says where in the file something is wrong."""
+        place = "" if row is None else f", row {row + 1}"
+        place += "" if name is None else f", column {name}"
+        return InputError(f"{self.path}{place}: {what}")
 
     def _advice(self, option: str, name: str) -> str:
         return f"{option}=[{name}]" if option.startswith("dataset") else f"{option} {name!r}"

@@ -216,8 +216,8 @@ class Before:
 class RowAccount:
     """What the releases so far cost some rows; messages name the options of Python or the command.
 
-    Whether labels are equal decides what is refused, never what a release says of its cost: whoever
-    has the release would learn it.
+    Whether labels are equal decides what is refused, never the cost that a release states: readers
+    of the release would learn it.
 
     Args:
         known: the releases so far.
@@ -257,7 +257,7 @@ class RowAccount:
         if self.known and not entries and self.path is not None:
             notes.append(
                 f"{self.path} holds none of these rows: if they were released under other names, "
-                "their true eps is larger than what is said"
+                "their true eps is larger than stated"
             )
         return Before(total, tuple(entries), tuple(notes))
 

@@ -65,7 +65,7 @@ def evaluated(
 
 
 def table_of(found: dict[str, Estimate]) -> pd.DataFrame:
-    """Returns metrics as texts: metric, value, 95 % interval; what cannot be said, with why."""
+    """Returns metrics as texts: metric, value, 95 % interval or why there is no value."""
     rows = [
         [name, "-", f"cannot be said: {each.reason}"]
         if each.reason

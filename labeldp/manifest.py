@@ -73,7 +73,7 @@ class Manifest:
         source: the name of the column, if it had one.
         stored: what a file holds: `outputs` of the mechanism, or the name of its small form.
         identity: of the rows: a release after another one has the identity of that one. Random.
-        release: name of this draw alone, random; empty in files of older versions.
+        release: name of this draw, random; empty in files of older versions.
         counted: names of the earlier releases that are in `eps_spent`, theirs included.
         row_id: the column that the row ids came from; empty: rows were counted from 0; None: an
             older version did not say.
@@ -110,7 +110,7 @@ class Manifest:
         """Returns the manifest itself if every value is of the kind that it should be.
 
         Raises:
-            InputError: somebody edited it.
+            InputError: a value was edited.
         """
         texts = (self.name, self.noise, self.source, self.stored, self.identity, self.release,
                  *self.counted, self.row_id or "")  # fmt: skip
@@ -166,7 +166,7 @@ class Manifest:
         )
 
     def to_json(self) -> str:
-        """Returns the text that a file carries; `law` says how to draw and to weigh a release."""
+        """Returns the text in a file; `law` says how clients draw, and how to weigh a release."""
         # Older programs read what is stored as they stored it.
         version = 1 if self.stored == AsReleased.name else VERSION
         content: dict[str, Any] = {
@@ -315,7 +315,7 @@ def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
 
 
 def unprotected(manifest: Manifest) -> str | None:
-    """Returns why eps protects nobody here, for all who print it; None if it does."""
+    """Returns why eps protects nobody in this release; None if it protects."""
     return _note_of_infinite_eps(manifest) or (SEEDED_NOISE if manifest.noise != "secret" else None)
 
 

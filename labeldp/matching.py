@@ -25,7 +25,7 @@ class MatchedRows(NamedTuple):
     Attributes:
         release: of N rows.
         table: their features, N rows, indexed by row id.
-        persons: (N,), whose row each is; None: nobody has two, or nobody can say.
+        persons: (N,), whose row each is; None: all persons have one row, or they are not known.
         note: how rows were matched and how many are left out, in words.
     """
 
@@ -157,7 +157,7 @@ def probabilities_of(model: Pipeline, table: pd.DataFrame, path: Path) -> NDArra
 def _check_row_id(release: Release, path: Path, row_id: str | None) -> None:
     """Refuses rows that are named another way than the release's: they would be mixed up unseen.
 
-    A column may have another name here, and of a release from Python nobody knows it.
+    A column may have another name here, and that of a release from Python is not known.
     """
     theirs = release.manifest.row_id
     if theirs and theirs != GIVEN_IN_PYTHON and row_id is None:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from labeldp.support.validate import InputError, check_integer
 
 WHOLE = re.compile(r"^\+?(-?)0*([0-9]+)(?:\.0*)?$")
-"""A whole number as somebody may have written it: 7, +7, 007, 7.0."""
+"""A whole number in any spelling: 7, +7, 007, 7.0."""
 NUMBER = re.compile(r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$")
 OWN_SPELLING = re.compile(r"^(?:[A-Za-z][!-~]*|[1-9][0-9]*)\Z")
 """A name that has no other spelling, as most have none."""
@@ -25,9 +25,8 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 def spellings(names: NDArray) -> NDArray:
     """Returns one text for all spellings of a name, so that 10, 10.0, 1e1 and '010' are equal.
 
-    A file that was exported again may spell its names otherwise. The account of what rows have
-    spent must know them all the same, and counts too much rather than too little where one table
-    holds both 7 and 007.
+    A file that was exported again may spell its names in another way, and the ledger must still
+    know them. Where one table holds both 7 and 007, it counts too much rather than too little.
     """
     texts = np.asarray(names).astype(str).astype(object)
     if np.asarray(names).dtype.kind not in "iu":

@@ -188,7 +188,7 @@ def manifest_for_clients(
     """Returns the manifest that clients need to release their own label; no label is there yet.
 
     Raises:
-        InputError: a wrong value, or an eps at which rounding leaves no noise in the law.
+        InputError: a wrong value, or an eps at which rounding leaves no noise.
     """
     manifest = new_manifest(as_python(eps), mechanism, parameters, classes=classes)
     made, count = manifest.class_mechanism, len(manifest.classes)

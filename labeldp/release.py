@@ -130,7 +130,7 @@ class Release:
             yield self[start : start + size]
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NDArray:
-        """Returns N objects of which none is a label: whoever looks at one gets an InputError.
+        """Returns N objects that are no labels; comparing one raises an InputError.
 
         scikit-learn makes an array of `y` before it chooses a splitter, and looks at no entry.
         """
@@ -157,7 +157,7 @@ class Release:
     def class_mechanism(self) -> ClassMechanism:
         """The mechanism of a release of classes, which are numbered as in `classes`.
 
-        Here alone the order of the manifest becomes the sorted one.
+        Only here the order of the manifest becomes the sorted one.
         """
         mechanism, order = self.manifest.class_mechanism, self.manifest.order
         if order == tuple(range(len(order))):

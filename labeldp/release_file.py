@@ -60,8 +60,8 @@ def _warn_of_row_groups(path: Path) -> None:
     sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     if len(set(sizes[:-1])) > 1 or sizes[-1:] > sizes[:1]:
         warnings.warn(
-            f"{path} is by a version whose row groups tell how long the labels are, which is more "
-            "than eps allows (load it, save it under another name, and hand out only that)",
+            f"{path} was written by a version whose row groups show how long the labels are, which "
+            "is more than eps allows (load it, save it under another name, and hand out only that)",
             stacklevel=4,
         )
 
@@ -145,8 +145,8 @@ def _named(
     most = math.inf if manifest.counted else manifest.eps * (1 + ROUNDING)
     for wrong in spent[~((spent >= least) & (spent <= most))][:1]:
         raise InputError(
-            f"{path} holds no release: a row has spent eps={wrong:g}, and its release alone costs "
-            f"{manifest.eps:g} (ask for the file anew)"
+            f"{path} holds no release: a row has spent eps={wrong:g}, and its release costs "
+            f"{manifest.eps:g} (ask for the file again)"
         )
     return spent, manifest
 

@@ -58,7 +58,7 @@ def refuse_fitted_rows(model: Any, release: Release) -> None:
         InputError: how many they are.
     """
     seen = [vars(each)["fitted_rows_"] for each in objects_in(model) if _is_fitted(each)]
-    if not seen:  # a model of somebody else, who knows what it was fitted to
+    if not seen:  # a model of another library: its user knows what it was fitted to
         return
     shared = int(np.isin(keys_of(release), np.concatenate(seen)).sum())
     if shared:

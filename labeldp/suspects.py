@@ -99,7 +99,7 @@ def suspects_of_release(
         )
     for name in copies(table, label):
         yield (
-            f"column {name} has one value for each value of {label}: whoever has it has the labels "
+            f"column {name} has one value for each value of {label}: it gives the labels away "
             f"(keep it as secret as {label})"
         )
     for name in table.names:
@@ -187,7 +187,7 @@ def suspects_of_fit(
 
 
 def _accuracy_alone(values: pd.Series, labels: NDArray[np.float64]) -> float | None:
-    """Returns how often a column alone gives the label, if nearly always and not by chance.
+    """Returns the accuracy of the label predicted from one column, if it is high and not by chance.
 
     The class of each value is chosen on every other row, and tried on the rest.
     """

@@ -124,7 +124,7 @@ def _print_accuracy(
 
 
 SMALL_GAIN = 0.01
-"""Gain in accuracy that nobody would use a model for."""
+"""Gain in accuracy that is too small to use a model for."""
 
 
 def _print_verdict(gain: "Estimate", usual: object, size: int, given: argparse.Namespace) -> None:

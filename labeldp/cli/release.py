@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--classes", type=names, metavar="A,B,C",
         help="all values that a label may have, spelled as in the file (Parquet's truth values: "
-        "true,false; a value with a comma stands in quotes: '\"no, never\",yes'); they are not "
-        "taken from the file, since those that occur would tell of rare answers",
+        "true,false; a value with a comma is in quotes: '\"no, never\",yes'); they are not "
+        "taken from the file, as this would show which answers occur",
     )  # fmt: skip
     parser.add_argument("--bounds", type=two_numbers, metavar="LOW,HIGH",
                         help="for a column of numbers, in place of --classes; a number "
@@ -195,7 +195,7 @@ def _print_rest(
     given: argparse.Namespace, left_out: int, size: int, started: "Ledger | None"
 ) -> None:
     """Says which rows are left out, which ledger was started, and what to do with the files."""
-    if left_out:  # tells of persons, who are public, not of labels
+    if left_out:  # persons are public
         print(f"{left_out:,} of {size:,} rows are left out: --most-rows "
               f"{given.most_rows} keeps the first ones of each {given.unit}")  # fmt: skip
     if started is not None:
@@ -248,7 +248,7 @@ def _book(ledger: "Ledger", rows: "AccountedRows", paths: Sequence[Path]) -> Non
 
 
 def _check_known(ledger: "Ledger", rows: "AccountedRows", given: argparse.Namespace) -> None:
-    """Refuses a release of these rows beside the output that the ledger does not know."""
+    """Refuses a release of these rows, in the folder of the output, that the ledger lacks."""
     from labeldp.release_file import holds_release, read_rows
     from labeldp.support.files import is_partial
 

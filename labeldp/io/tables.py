@@ -409,7 +409,7 @@ class TableFile:
     def _check_ambiguous(self, cells: list[str], are_numbers: bool, name: str) -> None:
         """Refuses commas and points of numbers that may stand for thousands or for decimals.
 
-        Such as 1.234 beside 567, in a file of people who write 0,5.
+        Such as 1.234 next to 567, in a file of people who write 0,5.
         """
         if self.separator == ",":
             return
@@ -451,8 +451,8 @@ class TableFile:
         cells = [cell.as_py() for cell in column.unique()]
         wrong = [each for each in cells if self._numbers(pa.array([each], column.type)) is None]
         row = column.to_pylist().index(wrong[0]) if wrong else 0
-        said = f"{column[row].as_py()!r} is not a number{advice.format(name=name)}"
-        raise self._error(name, said, row)
+        what = f"{column[row].as_py()!r} is not a number{advice.format(name=name)}"
+        raise self._error(name, what, row)
 
     def _check_numbers(self, column: pa.Array, numbers: NDArray[np.float64], name: str) -> None:
         """Refuses numbers that overflow, and those that float64 cannot tell apart, such as ids."""
@@ -470,7 +470,7 @@ class TableFile:
             )
 
     def _check_index(self, name: str, numbers: NDArray[np.float64] | None) -> None:
-        """Refuses the row numbers that a program wrote beside the table."""
+        """Refuses row numbers that a program wrote as a column."""
         what = "" if self._header[self._place[name]] else "has no name in the header"
         if numbers is not None and len(numbers) >= MANY_ROWS:
             what = what or "counts the rows from 0" * np.array_equal(numbers, range(len(numbers)))

@@ -21,7 +21,7 @@ from labeldp.support.validate import InputError, check_eps, check_labels, check_
 class Drawn(TypedDict):
     """What one release gave, what it was about and under which prior; holds no true label.
 
-    `unsanitised`: what was found in the labels besides and not protected, for the record.
+    `unsanitised`: what else was computed from the labels without protection, for the record.
     """
 
     indices: Tensor
@@ -224,7 +224,7 @@ class LabelStore:
     def state_dict(self) -> dict[str, Drawn]:
         """Returns what left the store, for a checkpoint; it holds no true label.
 
-        What left before a run was cut off is in it, though nobody has asked for it again yet.
+        It includes what left before a run was cut off and was not asked for again.
         """
         return {**self._earlier, **self._left}
 
@@ -249,7 +249,7 @@ class LabelStore:
         """
         if mechanism.private:
             raise BudgetError(
-                f"{mechanism.name} claims privacy, so nobody gets true labels on its behalf "
+                f"{mechanism.name} claims privacy, so it gets no true labels "
                 "(use release; true labels are for mechanisms with private = False)"
             )
         self._account.check_rows(rows)
@@ -346,5 +346,5 @@ class LabelStore:
 
 
 def digest(tensor: Tensor) -> str:
-    """Returns what tells a tensor from others, for the name of a random stream."""
+    """Returns a hash of a tensor, for the name of a random stream."""
     return hashlib.sha256(tensor.contiguous().numpy().tobytes()).hexdigest()

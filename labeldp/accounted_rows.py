@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from labeldp.manifest import GIVEN, Manifest
+from labeldp.manifest import GIVEN_IN_PYTHON, Manifest
 from labeldp.names import spellings
 from labeldp.store import BudgetError
 from labeldp.support.validate import InputError
 
 PLACE, ROW, PERSON = "place", "row", "person"
 """Who pays: the row in this place of the file, the row of this id, the person of this name."""
-RARE, SELDOM = 1e-6, 0.05
-"""Chance below which the same cells, or as many of each, are taken for the same labels."""
-HASH = 16
+SAME_ORDER, SAME_COUNTS = 1e-6, 0.05
+"""Largest chance of an agreement, in order or in counts, that is taken for the same labels."""
+HASH_BYTES = 16
 """Bytes of a keyed hash."""
 COMMAND = {
     "again": "--again", "row_id": "--row-id {}", "unit": "--unit {}", "ledger": "--ledger PATH",
@@ -81,7 +81,7 @@ class AccountedRows:
             such column.
         label: the column that is released.
         ids: (N,), names of the rows; None: they are counted.
-        row_id: the column of the ids; `GIVEN`: in Python, where nobody knows it; empty: none.
+        row_id: the column of the ids; `GIVEN_IN_PYTHON`: not known; empty: none.
         persons: (N,), names of persons; None: each row is a person of its own.
         unit: the column of the persons; empty: none.
     """
@@ -181,13 +181,13 @@ class Entry(NamedTuple):
         hashes = (self.keys, self.digest, self.any_order)
         return (
             all(isinstance(text, str) for text in texts)
-            and all(isinstance(each, bytes) and len(each) % HASH == 0 for each in hashes)
+            and all(isinstance(each, bytes) and len(each) % HASH_BYTES == 0 for each in hashes)
             and isinstance(self.eps, float)
             and self.eps > 0
             and isinstance(self.size, int)
             and self.size >= 0
             and self.kind in (PLACE, ROW, PERSON)
-            and len(self.keys) == (0 if self.kind == PLACE else HASH * self.size)
+            and len(self.keys) == (0 if self.kind == PLACE else HASH_BYTES * self.size)
         )
 
 
@@ -216,8 +216,8 @@ class Before:
 class RowAccount:
     """What the releases so far cost some rows; messages name the options of Python or the command.
 
-    Whether labels are equal decides what is refused, never what a release says of its cost: whoever
-    has the release would learn it.
+    Whether labels are equal decides what is refused, never the cost that a release states: readers
+    of the release would learn it.
 
     Args:
         known: the releases so far.
@@ -257,7 +257,7 @@ class RowAccount:
         if self.known and not entries and self.path is not None:
             notes.append(
                 f"{self.path} holds none of these rows: if they were released under other names, "
-                "their true eps is larger than what is said"
+                "their true eps is larger than stated"
             )
         return Before(total, tuple(entries), tuple(notes))
 
@@ -303,9 +303,9 @@ class RowAccount:
 
     def _are_same_labels(self, each: Entry) -> bool:
         """Returns whether the labels are those of an entry, in any order, and not by chance."""
-        return self._agrees(each.digest, each.label, any_order=False, chance=RARE) or self._agrees(
-            each.any_order, each.label, any_order=True, chance=SELDOM
-        )
+        return self._agrees(
+            each.digest, each.label, any_order=False, chance=SAME_ORDER
+        ) or self._agrees(each.any_order, each.label, any_order=True, chance=SAME_COUNTS)
 
     def _agrees(self, wanted: bytes, label: str, *, any_order: bool, chance: float) -> bool:
         for column in {self.rows.label, label} if wanted else ():
@@ -325,7 +325,7 @@ class RowAccount:
         )
 
     def _keyed(self, digest: bytes) -> bytes:
-        return hashlib.blake2b(digest, digest_size=HASH, key=self.key).digest()
+        return hashlib.blake2b(digest, digest_size=HASH_BYTES, key=self.key).digest()
 
     def entry(self, manifest: Manifest) -> Entry:
         """Returns the entry of a release of all payers."""
@@ -341,7 +341,7 @@ class RowAccount:
             partial="",
             kind=rows.kind,
             named_by=rows.unit or rows.row_id or "",
-            size=len(keys) // HASH if keys else rows.size,
+            size=len(keys) // HASH_BYTES if keys else rows.size,
             keys=keys,
             digest=self._keyed(digest.in_order()) if digest else b"",
             row_id=rows.row_id,
@@ -361,7 +361,7 @@ def check_naming(
         options: `COMMAND` or `PYTHON`.
     """
     is_known = None not in (old[0], new[0]) and not (
-        GIVEN in (old[0], new[0]) and old[0] and new[0]
+        GIVEN_IN_PYTHON in (old[0], new[0]) and old[0] and new[0]
     )
     for key, was, is_now in zip(("row_id", "unit"), old, new, strict=True):
         if was == is_now or (key == "row_id" and not is_known):
@@ -404,8 +404,8 @@ def refusal(before: Before, eps: float, again: str, path: Path | None) -> str:
 
 
 def _keys(key: bytes, texts: NDArray) -> NDArray:
-    """Returns keyed hashes of names in their one spelling, `HASH` bytes each, (n,)."""
-    keyed = hashlib.blake2b(digest_size=HASH, key=key)
+    """Returns keyed hashes of names in their one spelling, `HASH_BYTES` bytes each, (n,)."""
+    keyed = hashlib.blake2b(digest_size=HASH_BYTES, key=key)
     hashes = []
     for text in texts.tolist():
         own = keyed.copy()
@@ -415,7 +415,7 @@ def _keys(key: bytes, texts: NDArray) -> NDArray:
 
 
 def _array(keys: bytes) -> NDArray:
-    return np.frombuffer(keys, f"S{HASH}")
+    return np.frombuffer(keys, f"S{HASH_BYTES}")
 
 
 def _different(keys: NDArray) -> NDArray:

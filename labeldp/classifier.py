@@ -18,7 +18,7 @@ from labeldp.expectation import (
     shares_of,
     weight_keyword,
 )
-from labeldp.io.tables import LARGEST
+from labeldp.io.tables import LARGEST_NUMBER
 from labeldp.linear import PENALTIES, LinearModel, fit_linear
 from labeldp.losses import Loss, loss_named
 from labeldp.manifest import ClassName
@@ -175,7 +175,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             return given
         images = isinstance(self.estimator, nn.Module)
         # The others compute in float32.
-        largest = LARGEST if self._is_linear() else float(np.finfo(np.float32).max)
+        largest = LARGEST_NUMBER if self._is_linear() else float(np.finfo(np.float32).max)
         return as_numbers(self, X, largest=largest, reset=reset, allow_nd=images)
 
     def _linear(

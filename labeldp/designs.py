@@ -77,10 +77,8 @@ class Design:
             unit: whose rows each cost eps; a person's add up.
             about: as of the manifest: noise, source, row_id, identity, release.
         """
-        parameters = {"table": [list(row) for row in self.table], "answers": list(self.answers)}
         eps = self.eps * (unit.most_rows if unit else 1)
-        made = Manifest(self.name, parameters, eps, self.classes, unit=unit, **about)
-        return made.checked()
+        return Manifest(self.name, self.mechanism, eps, self.classes, unit=unit, **about).checked()
 
 
 def check_design(design: object) -> Design:

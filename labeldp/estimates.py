@@ -41,7 +41,7 @@ def possible_values(release: Release, number: int | None = None) -> tuple[float,
     They follow from the law alone: a few rows may show one of two. None where they are not finitely
     many, or too many to list.
     """
-    mechanism, num_classes = release.manifest.class_mechanism(), len(release.classes)
+    mechanism, num_classes = release.manifest.class_mechanism, len(release.classes)
     if isinstance(mechanism, RandomizedResponse):
         other = mechanism.p_flip(num_classes)
         own = 1 - (num_classes - 1) * other

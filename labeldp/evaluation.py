@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from labeldp import metrics
 from labeldp.estimates import Estimate, class_shares, possible_values, share_with_interval
 from labeldp.intervals import Terms, interval
-from labeldp.metrics import Judged, Metric
+from labeldp.metrics import Metric, ScoredRows
+from labeldp.names import class_text
 from labeldp.release import Release
 from labeldp.support.files import replacing
 
@@ -18,19 +19,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WHOLE: tuple[Metric, ...] = (
+OVERALL_METRICS: tuple[Metric, ...] = (
     metrics.accuracy, metrics.balanced_accuracy, metrics.roc_auc, metrics.log_loss, metrics.brier,
     metrics.calibration_error,
 )  # fmt: skip
-OF_CLASS: tuple[Metric, ...] = (
+CLASS_METRICS: tuple[Metric, ...] = (
     metrics.recall, metrics.precision, metrics.average_precision, metrics.lift
 )  # fmt: skip
-MOST_CLASSES = 10
-"""Up to which each class has lines of its own."""
-BINS = 10
+MOST_LISTED_CLASSES = 10
+"""Number of classes up to which each has lines of its own."""
+CALIBRATION_BINS = 10
 THRESHOLDS = 25
-MARGIN = 0.02
-"""Of the calibration plot, so that no point is cut off."""
+PLOT_MARGIN = 0.02
+"""Space around the calibration plot, so that no point is cut off."""
 
 
 def evaluated(
@@ -46,24 +47,25 @@ def evaluated(
     shares = class_shares(release, persons=persons)
     often = max(shares, key=lambda name: shares[name].value)
     found = {}
-    for metric in WHOLE:
+    for metric in OVERALL_METRICS:
         name = metric.__name__.replace("_", " ")
         whose = {} if metric is metrics.calibration_error else {"persons": persons}
         found[name] = metric(release, scores, **whose)
         if metric is metrics.accuracy:
-            found[f"accuracy of always saying {often}"] = shares[often]
-    for own in release.classes if len(release.classes) <= MOST_CLASSES else ():
-        found[f"share of {own}"] = shares[own]
-        for metric in OF_CLASS:
+            found[f"accuracy of always saying {class_text(often)}"] = shares[often]
+    for own in release.classes if len(release.classes) <= MOST_LISTED_CLASSES else ():
+        name = class_text(own)
+        found[f"share of {name}"] = shares[own]
+        for metric in CLASS_METRICS:
             what = "lift of the top tenth" if metric is metrics.lift else metric.__name__
-            found[f"{what.replace('_', ' ')}, {own}"] = metric(
+            found[f"{what.replace('_', ' ')}, {name}"] = metric(
                 release, scores, positive=own, persons=persons
             )
     return found
 
 
 def table_of(found: dict[str, Estimate]) -> pd.DataFrame:
-    """Returns metrics as texts: metric, value, 95 % interval; what cannot be said, with why."""
+    """Returns metrics as texts: metric, value, 95 % interval or why there is no value."""
     rows = [
         [name, "-", f"cannot be said: {each.reason}"]
         if each.reason
@@ -74,7 +76,7 @@ def table_of(found: dict[str, Estimate]) -> pd.DataFrame:
 
 
 def draw(release: Release, scores: NDArray[np.float64], path: Path) -> None:
-    """Writes a picture: how often the model is right where it is sure, and ROC curves.
+    """Writes a picture: a calibration plot and ROC curves.
 
     Both with 95 % intervals at each point. Of two classes there is one curve.
 
@@ -92,7 +94,7 @@ def figure_of(release: Release, scores: NDArray[np.float64]) -> "Figure":
     """Returns the picture that `draw` writes."""
     from matplotlib.figure import Figure  # half a second, which the other commands need not wait
 
-    given = metrics.judged(release, scores)
+    given = metrics.scored_rows(release, scores)
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     _draw_calibration(left, given)
@@ -102,22 +104,22 @@ def figure_of(release: Release, scores: NDArray[np.float64]) -> "Figure":
     return figure
 
 
-def _draw_calibration(axes: "Axes", given: Judged) -> None:
+def _draw_calibration(axes: "Axes", given: ScoredRows) -> None:
     sure = given.probabilities().max(1)
     hits = given.labels[np.arange(len(sure)), given.chosen]
     values = possible_values(given.release)
-    parts = np.array_split(np.argsort(sure, kind="stable"), min(BINS, len(sure)))
+    parts = np.array_split(np.argsort(sure, kind="stable"), min(CALIBRATION_BINS, len(sure)))
     bins = [share_with_interval(hits[part], values) for part in parts]
     value, low, high = np.array([[each.value, each.low, each.high] for each in bins]).T
     centres = [sure[part].mean() for part in parts]
     axes.errorbar(centres, value, [value - low, high - value], fmt="o", markersize=4, capsize=2)
     guess = 1 / len(given.release.classes)  # no predicted class is less likely
     axes.set(xlabel="probability of the predicted class", ylabel="how often it is right",
-             title="Calibration", xlim=(guess - MARGIN, 1 + MARGIN),
-             ylim=(min(guess, float(low.min())) - MARGIN, 1 + MARGIN))  # fmt: skip
+             title="Calibration", xlim=(guess - PLOT_MARGIN, 1 + PLOT_MARGIN),
+             ylim=(min(guess, float(low.min())) - PLOT_MARGIN, 1 + PLOT_MARGIN))  # fmt: skip
 
 
-def _draw_curves(axes: "Axes", given: Judged) -> None:
+def _draw_curves(axes: "Axes", given: ScoredRows) -> None:
     names = given.release.classes
     classes = [1] if len(names) == 2 else range(min(len(names), 5))
     said = False
@@ -133,7 +135,7 @@ def _draw_curves(axes: "Axes", given: Judged) -> None:
         if not np.isnan(points).any():
             # A curve never falls; its estimate may.
             x, x_low, x_high, y, y_low, y_high = np.maximum.accumulate(points).T
-            (line,) = axes.plot(x, y, label=str(names[number]))
+            (line,) = axes.plot(x, y, label=class_text(names[number]))
             # Both shares are uncertain: where the curve is steep, mostly that of the other rows.
             axes.fill([*x_low, *x_high[::-1]], [*y_high, *y_low[::-1]], alpha=0.2,
                       color=line.get_color(), linewidth=0)  # fmt: skip

@@ -95,7 +95,7 @@ class Ledger:
     def settle(self) -> list[str]:
         """Clears up after releases that were cut off; returns what to say of each.
 
-        What was written of such a file is removed, with its entry: nobody has had the file. One
+        What was written of such a file is removed, with its entry: no one has seen the file. One
         whose file is neither whole nor torn stays booked.
         """
         if not self.exists:
@@ -134,7 +134,7 @@ class Ledger:
 
         Raises:
             BudgetError: some rows were released before, and `again` is false.
-            InputError: nobody can say what the rows have spent; the ledger cannot be written, is
+            InputError: what the rows have spent is unknown; the ledger cannot be written, is
                 damaged, or another process uses it.
         """
         with self._opened(starts=True) as database, contextlib.ExitStack() as torn:
@@ -153,7 +153,7 @@ class Ledger:
                     entry = entry._replace(file=str(file.absolute()), partial=str(partial))
                 database.execute(INSERT, entry)
             try:
-                with _transaction(database, commits=False):  # nobody settles it meanwhile
+                with _transaction(database, commits=False):  # no other process settles it meanwhile
                     yield made, before
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):  # then it counts, and its file is gone

@@ -16,21 +16,32 @@ from labeldp.mechanisms import ClassMechanism, RealMechanism
 from labeldp.mechanisms.answers import AnswerTable
 from labeldp.mechanisms.base import LabelMechanism
 from labeldp.mechanisms.encodings import AsReleased, Encoding
-from labeldp.named_mechanisms import DESIGNS, class_mechanism, law_of, real_mechanism
+from labeldp.named_mechanisms import (
+    DESIGNS,
+    class_mechanism,
+    law_of,
+    parameters_of,
+    real_mechanism,
+)
 from labeldp.names import CONTROL, as_python, class_key, is_flat
 from labeldp.support.validate import InputError, check_number
 
 VERSION = 2
 """1: outputs are stored as they are. 2: in the small form that `stored` names."""
 ClassName = str | int | float | bool
-BEFORE = "before "
-"""Begins a name, in `counted`, of what a file of an older version counted: it named nothing."""
-GIVEN = "row_ids"
-"""Stands for the column of row ids that were given in Python."""
+UNNAMED = "before "
+"""Prefix, in `counted`, of the name of a file of an older version, which named no releases."""
+GIVEN_IN_PYTHON = "row_ids"
+"""Name of the column of row ids that were given in Python."""
 MOST_NESTED = 20
-"""Brackets of a manifest's JSON within each other."""
-LEAST, MOST = 1e-300, 1e300
-"""Of the width of bounds, so that numbers can be moved to [-1, 1] and back."""
+"""Deepest nesting of brackets in a manifest's JSON."""
+SMALLEST_WIDTH, LARGEST_WIDTH = 1e-300, 1e300
+"""Smallest and largest high - low of bounds, so that numbers can be scaled to [-1, 1] and back."""
+
+
+def random_name() -> str:
+    """Returns a name that nothing else has."""
+    return uuid.uuid4().hex
 
 
 @dataclass(frozen=True)
@@ -51,26 +62,26 @@ class Manifest:
     """What was released, how, and at what cost. It holds no label and no seed.
 
     Attributes:
-        mechanism: name on the command line.
-        parameters: of the mechanism, without eps.
+        name: of the mechanism on the command line.
+        mechanism: that released each row, with the eps of a row.
         eps: of one label, or of one person where `unit` is given. Infinity is allowed.
         classes: in the order in which they were given, by which the file numbers them; empty for
             numbers. A `Release` has them sorted.
         bounds: (low, high) of numbers; None for classes.
         unit: whose rows share eps; None: every row is a person of its own.
-        noise: `secret`, or `seeded`, which is for tests: who knows the seed can undo it.
+        noise: `secret`, or `seeded`, which is for tests: anyone with the seed can remove it.
         source: the name of the column, if it had one.
         stored: what a file holds: `outputs` of the mechanism, or the name of its small form.
         identity: of the rows: a release after another one has the identity of that one. Random.
-        release: name of this draw alone, random; empty in files of older versions.
+        release: name of this draw, random; empty in files of older versions.
         counted: names of the earlier releases that are in `eps_spent`, theirs included.
         row_id: the column that the row ids came from; empty: rows were counted from 0; None: an
             older version did not say.
         num_rows: how many rows the file had, with those that were left out; None: not known.
     """
 
-    mechanism: str
-    parameters: dict[str, Any]
+    name: str
+    mechanism: ClassMechanism | RealMechanism
     eps: float
     classes: tuple[ClassName, ...] = ()
     bounds: tuple[float, float] | None = None
@@ -78,8 +89,8 @@ class Manifest:
     noise: str = "secret"
     source: str = ""
     stored: str = "outputs"
-    identity: str = field(default_factory=lambda: uuid.uuid4().hex)
-    release: str = field(default_factory=lambda: uuid.uuid4().hex)
+    identity: str = field(default_factory=random_name)
+    release: str = field(default_factory=random_name)
     counted: tuple[str, ...] = ()
     row_id: str | None = None
     num_rows: int | None = None
@@ -99,9 +110,9 @@ class Manifest:
         """Returns the manifest itself if every value is of the kind that it should be.
 
         Raises:
-            InputError: somebody edited it.
+            InputError: a value was edited.
         """
-        texts = (self.mechanism, self.noise, self.source, self.stored, self.identity, self.release,
+        texts = (self.name, self.noise, self.source, self.stored, self.identity, self.release,
                  *self.counted, self.row_id or "")  # fmt: skip
         unit, names = self.unit, self.classes
         given = (*texts, unit.column if unit else "", *names)
@@ -110,7 +121,6 @@ class Manifest:
             "name: a control sign": not any(
                 isinstance(name, str) and CONTROL.search(name) for name in given
             ),
-            "parameters": isinstance(self.parameters, dict),
             "classes": not wrong_class_names(names) and len(set(names)) == len(names) != 1,
             "bounds": (self.bounds is None) == bool(names)
             and (self.bounds is None or [type(end) for end in self.bounds] == [float] * 2),
@@ -123,41 +133,52 @@ class Manifest:
         for what, is_right in right.items():
             if not is_right:
                 raise InputError(f"this is not the manifest of a release (wrong {what})")
-        _ = self.encoding() if names else self.real_mechanism()
+        if names:
+            _ = self.encoding
         return self
 
+    @property
+    def class_mechanism(self) -> ClassMechanism:
+        """The mechanism of a release of classes.
+
+        Raises:
+            InputError: it is a release of numbers.
+        """
+        if isinstance(self.mechanism, RealMechanism):
+            raise InputError("this needs a release of classes, and got one of numbers")
+        return self.mechanism
+
+    @cached_property
     def encoding(self) -> Encoding:
-        """Returns the form in which outputs are stored.
+        """The form in which outputs are stored.
 
         Raises:
             InputError: the mechanism has no form of that name.
         """
-        mechanism, count = self.class_mechanism(), len(self.classes)
+        mechanism, count = self.class_mechanism, len(self.classes)
         forms = (AsReleased(mechanism, count), mechanism.encoding(count))
         for form in forms:
             if form.name == self.stored:
                 return form
         known = " or ".join(form.name for form in forms)
         raise InputError(
-            f"releases of {self.mechanism} are stored as {known}, not as {self.stored[:40]!r}"
+            f"releases of {self.name} are stored as {known}, not as {self.stored[:40]!r}"
         )
 
-    def class_mechanism(self) -> ClassMechanism:
-        """Returns the mechanism of a release of classes."""
-        return class_mechanism(self.mechanism, self.row_eps, self.parameters)
-
-    def real_mechanism(self) -> RealMechanism:
-        """Returns the mechanism of a release of numbers; it knows them as in [-1, 1]."""
-        return real_mechanism(self.mechanism, self.row_eps, self.parameters)
-
     def to_json(self) -> str:
-        """Returns the text that a file carries; `law` says how to draw and to weigh a release."""
+        """Returns the text in a file; `law` says how clients draw, and how to weigh a release."""
         # Older programs read what is stored as they stored it.
         version = 1 if self.stored == AsReleased.name else VERSION
-        content = asdict(self) | {"format": "labeldp release", "version": version}
+        content: dict[str, Any] = {
+            "mechanism": self.name,
+            "parameters": parameters_of(self.mechanism),
+        }
+        content |= {each.name: getattr(self, each.name) for each in fields(self)[2:]}
+        content |= {"unit": None if self.unit is None else asdict(self.unit)}
+        content |= {"format": "labeldp release", "version": version}
         content |= {"eps": _text(self.eps), "row_eps": _text(self.row_eps)}
         if self.classes:
-            content["law"] = law_of(self.class_mechanism(), len(self.classes))
+            content["law"] = law_of(self.class_mechanism, len(self.classes))
         return json.dumps(content, allow_nan=False)
 
     @classmethod
@@ -181,7 +202,7 @@ class Manifest:
             content.setdefault("stored", AsReleased.name)  # version 1
             older = {"release": "", "counted": (), "row_id": None, "num_rows": None}
             content = older | content  # until Nov 2026
-            known = {each.name: content[each.name] for each in fields(cls)}
+            known = {each.name: content[each.name] for each in fields(cls)[2:]}
             if known["eps"] == "inf":
                 known["eps"] = math.inf
             else:  # of a person with many rows, each of which the mechanism checks, it may be large
@@ -190,10 +211,13 @@ class Manifest:
             known["counted"] = tuple(known["counted"])
             known["bounds"] = None if known["bounds"] is None else tuple(known["bounds"])
             known["unit"] = None if known["unit"] is None else Unit(**known["unit"])
-            return cls(**known).checked()
+            build = class_mechanism if known["classes"] else real_mechanism
+            row_eps = known["eps"] / (known["unit"].most_rows if known["unit"] else 1)
+            made = build(content["mechanism"], row_eps, content["parameters"])
+            return cls(content["mechanism"], made, **known).checked()
         except InputError as error:  # whose words may quote the file
             raise InputError(" ".join(str(error).split())) from None
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"this is not the manifest of a release ({reason})") from None
 
@@ -231,7 +255,7 @@ def check_bounds(bounds: tuple[float, float], option: str = "bounds") -> tuple[f
         low, high = 0.0, 0.0
     if not -math.inf < low < high < math.inf:
         raise InputError(f"{option} must be finite numbers (low, high), low < high, got {bounds!r}")
-    if not LEAST < high - low < MOST or not abs(low + high) < MOST:
+    if not SMALLEST_WIDTH < high - low < LARGEST_WIDTH or not abs(low + high) < LARGEST_WIDTH:
         raise InputError(
             f"{option} are too large or too near each other for the computer's numbers, got "
             f"{bounds!r} (release the numbers in another unit)"
@@ -254,7 +278,7 @@ def _text(eps: float) -> float | str:
     return "inf" if math.isinf(eps) else eps  # JSON has no infinity
 
 
-SEEDED = "the noise has a seed: for tests only, as anyone with the seed can remove the noise"
+SEEDED_NOISE = "the noise has a seed: for tests only, as anyone with the seed can remove the noise"
 
 
 def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
@@ -266,11 +290,11 @@ def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
         eps_spent: what the worst-off label, or person, has spent on all releases so far.
     """
     each = f"eps={manifest.row_eps:g} each" if manifest.unit else f"eps={manifest.eps:g}"
-    lines = [f"{size:,} labels released by {manifest.mechanism}, {each}"]
-    if (told := _told_for_certain(manifest)) is not None:
-        lines.append(told)
-    if manifest.classes and (told is None or manifest.mechanism in DESIGNS):
-        mechanism = manifest.class_mechanism()
+    lines = [f"{size:,} labels released by {manifest.name}, {each}"]
+    if (certain := _note_of_infinite_eps(manifest)) is not None:
+        lines.append(certain)
+    if manifest.classes and (certain is None or manifest.name in DESIGNS):
+        mechanism = manifest.class_mechanism
         kept = information(mechanism, len(manifest.classes)).kept
         what = "each answer is kept" if isinstance(mechanism, LabelMechanism) else (
             "the best guess from a release is the true class"
@@ -286,20 +310,20 @@ def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
     if eps_spent > manifest.eps * (1 + 1e-9):
         lines.append(f"with earlier releases of the same rows: eps={eps_spent:g} spent")
     if manifest.noise != "secret":
-        lines.append(SEEDED)
+        lines.append(SEEDED_NOISE)
     return "\n".join(lines)
 
 
 def unprotected(manifest: Manifest) -> str | None:
-    """Returns why eps protects nobody here, for all who print it; None if it does."""
-    return _told_for_certain(manifest) or (SEEDED if manifest.noise != "secret" else None)
+    """Returns why eps protects nobody in this release; None if it protects."""
+    return _note_of_infinite_eps(manifest) or (SEEDED_NOISE if manifest.noise != "secret" else None)
 
 
-def _told_for_certain(manifest: Manifest) -> str | None:
+def _note_of_infinite_eps(manifest: Manifest) -> str | None:
     """Returns what an infinite eps gives away; None: eps is finite."""
     if not math.isinf(manifest.row_eps):
         return None
-    mechanism = manifest.class_mechanism() if manifest.classes else None
+    mechanism = manifest.mechanism
     if isinstance(mechanism, AnswerTable) and (pair := mechanism.ruled_out()) is not None:
         answer, number = pair
         return (

@@ -52,7 +52,7 @@ Metric = Callable[..., Estimate]
 
 
 @dataclass(frozen=True)
-class Judged:
+class ScoredRows:
     """A release, and what a model says of its rows.
 
     Attributes:
@@ -89,13 +89,13 @@ class Judged:
             raise InputError(f"positive must be one of the classes {names}, got {wanted!r}")
         return [names.index(wanted)]
 
-    def of_rows(self, rows: NDArray[np.int64]) -> "Judged":
+    def of_rows(self, rows: NDArray[np.int64]) -> "ScoredRows":
         """Returns the same of some rows."""
         scores = None if self.scores is None else self.scores[rows]
-        return Judged(self.release[rows], self.labels[rows], scores, self.chosen[rows])
+        return ScoredRows(self.release[rows], self.labels[rows], scores, self.chosen[rows])
 
 
-def judged(release: Release, scores: Any, X: Any = None) -> Judged:
+def scored_rows(release: Release, scores: Any, X: Any = None) -> ScoredRows:
     """Returns a release with what a model says of its rows.
 
     Args:
@@ -133,7 +133,7 @@ def judged(release: Release, scores: Any, X: Any = None) -> Judged:
         wrong = [name for name in array.tolist() if name not in place]
         if wrong:
             raise InputError(f"a predicted class must be one of {names}, got {wrong[0]!r}")
-        return Judged(release, labels, None, np.array([place[name] for name in array.tolist()]))
+        return ScoredRows(release, labels, None, np.array([place[name] for name in array.tolist()]))
     if array.ndim == 1 and len(names) == 2:
         if any(isinstance(name, float) for name in names):  # or are they the predicted classes?
             raise InputError(f"scores must have a column for each of the classes {names}")
@@ -144,11 +144,11 @@ def judged(release: Release, scores: Any, X: Any = None) -> Judged:
     if not np.isfinite(array).all():
         raise InputError(f"scores must be finite, and row {np.argwhere(~np.isfinite(array))[0][0]} "
                          "is not")  # fmt: skip
-    return Judged(release, labels, array, array.argmax(1))
+    return ScoredRows(release, labels, array, array.argmax(1))
 
 
 Read = Callable[[Release, Any, Any], Any]
-"""Puts together a release and what a model says of its rows: `judged` or `judged_numbers`."""
+"""Joins a release and what a model says of its rows: `scored_rows` or `predicted_numbers`."""
 _TERMS: dict[Metric, tuple[Read, Callable[..., Terms]]] = {}
 
 
@@ -174,40 +174,40 @@ def _metric(read: Read) -> Callable[[Callable[..., Terms]], Metric]:
     return decorate
 
 
-def _hits(given: Judged, rows: NDArray[np.bool_] | None = None) -> Share:
+def _hits(given: ScoredRows, rows: NDArray[np.bool_] | None = None) -> Share:
     """Returns whether the predicted class is right, of the chosen rows."""
     places = np.arange(len(given.chosen)) if rows is None else np.flatnonzero(rows)
     hits = given.labels[places, given.chosen[places]]
     return Share(hits, places, possible_values(given.release))
 
 
-@_metric(judged)
-def accuracy(given: Judged) -> Terms:
+@_metric(scored_rows)
+def accuracy(given: ScoredRows) -> Terms:
     """How often the predicted class is right."""
     share = _hits(given)
     return Terms(share.hits[:, None], share=share)
 
 
-def _recalls(given: Judged, numbers: list[int]) -> Terms:
+def _recalls(given: ScoredRows, numbers: list[int]) -> Terms:
     right = given.chosen[:, None] == np.array(numbers)
     labels = given.labels[:, numbers]
     return Terms(labels * right, labels)
 
 
-@_metric(judged)
-def recall(given: Judged, positive: ClassName | None = None) -> Terms:
+@_metric(scored_rows)
+def recall(given: ScoredRows, positive: ClassName | None = None) -> Terms:
     """Share of the rows of a class for which it is predicted."""
     return _recalls(given, given.classes(positive))
 
 
-@_metric(judged)
-def balanced_accuracy(given: Judged) -> Terms:
+@_metric(scored_rows)
+def balanced_accuracy(given: ScoredRows) -> Terms:
     """Mean of the recall over all classes."""
     return _recalls(given, list(range(len(given.release.classes))))
 
 
-@_metric(judged)
-def precision(given: Judged, positive: ClassName | None = None) -> Terms:
+@_metric(scored_rows)
+def precision(given: ScoredRows, positive: ClassName | None = None) -> Terms:
     """Share of the rows of a class among those for which it is predicted."""
     numbers = given.classes(positive)
     chosen = given.chosen[:, None] == np.array(numbers)
@@ -219,8 +219,8 @@ def precision(given: Judged, positive: ClassName | None = None) -> Terms:
     return Terms(tops, chosen.astype(float), share=share)
 
 
-@_metric(judged)
-def selection_rate(given: Judged, positive: ClassName | None = None) -> Terms:
+@_metric(scored_rows)
+def selection_rate(given: ScoredRows, positive: ClassName | None = None) -> Terms:
     """Share of the rows for which a class is predicted; needs no label.
 
     Its gap between groups is that of demographic parity.
@@ -229,16 +229,16 @@ def selection_rate(given: Judged, positive: ClassName | None = None) -> Terms:
     return Terms(chosen.mean(1, keepdims=True).astype(float))
 
 
-@_metric(judged)
-def log_loss(given: Judged, clip: float = CLIP) -> Terms:
+@_metric(scored_rows)
+def log_loss(given: ScoredRows, clip: float = CLIP) -> Terms:
     """Mean of -log of the probability of the true class, which counts as at least `clip`."""
     check_number("clip", clip, above=0, below=1)
     costs = -np.log(given.probabilities().clip(clip))
     return Terms((given.labels * costs).sum(1)[:, None], high=-math.log(clip))
 
 
-@_metric(judged)
-def brier(given: Judged) -> Terms:
+@_metric(scored_rows)
+def brier(given: ScoredRows) -> Terms:
     """Mean squared distance of the probabilities from the one-hot label.
 
     Summed over the classes; of two classes half of it, as in scikit-learn.
@@ -250,8 +250,8 @@ def brier(given: Judged) -> Terms:
     return Terms(scale * (given.labels * costs).sum(1)[:, None], high=2 * scale)
 
 
-@_metric(judged)
-def roc_auc(given: Judged, positive: ClassName | None = None) -> Terms:
+@_metric(scored_rows)
+def roc_auc(given: ScoredRows, positive: ClassName | None = None) -> Terms:
     """Chance that a row of the class has a higher score than one of another class.
 
     Ties count half. Of the class against all the others, where there are more than two.
@@ -266,8 +266,8 @@ def roc_auc(given: Judged, positive: ClassName | None = None) -> Terms:
     return Terms(both[:, 0].T, both[:, 1].T, unit=unit)
 
 
-@_metric(judged)
-def average_precision(given: Judged, positive: ClassName | None = None) -> Terms:
+@_metric(scored_rows)
+def average_precision(given: ScoredRows, positive: ClassName | None = None) -> Terms:
     """Mean, over the rows of the class, of the precision among rows with at least their score.
 
     The area under the precision-recall curve, by steps. The jackknife takes off its bias in small
@@ -279,7 +279,7 @@ def average_precision(given: Judged, positive: ClassName | None = None) -> Terms
     return Terms(np.stack(tops, 1), labels, wider=1.15)
 
 
-def _top(given: Judged, number: int, share: float) -> NDArray[np.bool_]:
+def _top(given: ScoredRows, number: int, share: float) -> NDArray[np.bool_]:
     check_number("share", share, above=0, below=1)
     scores = given.ranks()[:, number]
     return scores >= np.sort(scores)[::-1][math.ceil(share * len(scores)) - 1]
@@ -300,7 +300,7 @@ def lift(
         confidence: of the interval.
         persons: (N,), whose row each is.
     """
-    given = judged(release, scores, X)
+    given = scored_rows(release, scores, X)
     numbers = given.classes(positive)
     if len(numbers) > 1:
         raise InputError(f"lift needs a class (give positive=, one of {release.classes})")
@@ -330,7 +330,7 @@ def confusion_matrix(
     persons: ArrayLike | None = None,
 ) -> ConfusionMatrix:  # fmt: skip
     """Returns the share of all rows with each true and predicted class; each interval by itself."""
-    given, names = judged(release, scores, X), release.classes
+    given, names = scored_rows(release, scores, X), release.classes
     cells = np.empty((3, len(names), len(names)))
     for predicted in range(len(names)):
         chosen = given.chosen == predicted
@@ -364,7 +364,7 @@ def calibration_error(
         confidence: of the interval.
     """
     check_number("confidence", confidence, above=0, below=1)
-    given = judged(release, scores, X)
+    given = scored_rows(release, scores, X)
     sure = given.probabilities().max(1)
     check_integer("bins", bins, low=1, high=max(1, len(sure) // 2))
     if len(sure) < 2:
@@ -397,7 +397,7 @@ def _noncentrality(statistic: float, freedom: float, probability: float) -> floa
 
 
 @dataclass(frozen=True)
-class JudgedNumbers:
+class PredictedNumbers:
     """A release of numbers, or of classes that are numbers, and what a model predicts.
 
     Attributes:
@@ -408,9 +408,9 @@ class JudgedNumbers:
     release: Release
     predictions: Rows
 
-    def of_rows(self, rows: NDArray[np.int64]) -> "JudgedNumbers":
+    def of_rows(self, rows: NDArray[np.int64]) -> "PredictedNumbers":
         """Returns the same of some rows."""
-        return JudgedNumbers(self.release[rows], self.predictions[rows])
+        return PredictedNumbers(self.release[rows], self.predictions[rows])
 
     def error(self, power: int) -> Terms:
         """Returns the terms of the mean of |true number - prediction| to a power, 1 or 2."""
@@ -422,7 +422,7 @@ class JudgedNumbers:
         assert release.manifest.bounds is not None, "a release of numbers has them"
         low, high = release.manifest.bounds
         most = float(np.abs(predicted - np.array([low, high])).max() ** power)
-        mechanism, values = release.manifest.real_mechanism(), release.unbiased_values()[:, None]
+        mechanism, values = release.manifest.mechanism, release.unbiased_values()[:, None]
         if math.isinf(mechanism.eps):
             return Terms(np.abs(values - predicted) ** power, high=most)
         if isinstance(mechanism, Laplace):
@@ -453,7 +453,7 @@ def _variance(mechanism: Laplace, width: float) -> float:
     return 2 * ratio / (1 - ratio) ** 2 * (step * width / 2) ** 2
 
 
-def judged_numbers(release: Release, predictions: Any, X: Any = None) -> JudgedNumbers:
+def predicted_numbers(release: Release, predictions: Any, X: Any = None) -> PredictedNumbers:
     """Returns a release with the numbers that a model predicts for its rows.
 
     Args:
@@ -484,11 +484,11 @@ def judged_numbers(release: Release, predictions: Any, X: Any = None) -> JudgedN
     check_size(len(array), release)
     if not len(array):
         raise InputError("a metric needs at least one row")
-    return JudgedNumbers(release, array)
+    return PredictedNumbers(release, array)
 
 
-@_metric(judged_numbers)
-def mean_squared_error(given: JudgedNumbers) -> Terms:
+@_metric(predicted_numbers)
+def mean_squared_error(given: PredictedNumbers) -> Terms:
     """Mean squared distance of predicted numbers from the true ones, without that of the noise.
 
     `unbiased_randomizer` rounds numbers to its levels at random, which may add up to a quarter of
@@ -497,8 +497,8 @@ def mean_squared_error(given: JudgedNumbers) -> Terms:
     return given.error(2)
 
 
-@_metric(judged_numbers)
-def mean_absolute_error(given: JudgedNumbers) -> Terms:
+@_metric(predicted_numbers)
+def mean_absolute_error(given: PredictedNumbers) -> Terms:
     """Mean distance of predicted numbers from the true ones.
 
     Releases by `laplace` do not tell it. Those by `unbiased_randomizer` do, up to half a level; the

@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from labeldp.support.validate import InputError, check_integer
 
 WHOLE = re.compile(r"^\+?(-?)0*([0-9]+)(?:\.0*)?$")
-"""A whole number as somebody may have written it: 7, +7, 007, 7.0."""
+"""A whole number in any spelling: 7, +7, 007, 7.0."""
 NUMBER = re.compile(r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$")
-
+OWN_SPELLING = re.compile(r"^(?:[A-Za-z][!-~]*|[1-9][0-9]*)\Z")
+"""A name that has no other spelling, as most have none."""
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """Signs that a terminal takes for commands. Headers of many tables have tabs and line ends."""
 
@@ -24,39 +25,20 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 def spellings(names: NDArray) -> NDArray:
     """Returns one text for all spellings of a name, so that 10, 10.0, 1e1 and '010' are equal.
 
-    A file that was exported again may spell its names otherwise. The account of what rows have
-    spent must know them all the same, and counts too much rather than too little where one table
-    holds both 7 and 007.
+    A file that was exported again may spell its names in another way, and the ledger must still
+    know them. Where one table holds both 7 and 007, it counts too much rather than too little.
     """
-    plain = np.asarray(names).astype(str)
-    texts = plain.astype(object)
+    texts = np.asarray(names).astype(str).astype(object)
     if np.asarray(names).dtype.kind not in "iu":
-        others = np.flatnonzero(~_have_one_spelling(plain))
-        texts[others] = [_spelling(text.strip()) for text in texts[others]]
+        texts[:] = [
+            text if OWN_SPELLING.match(text) else _spelling(text.strip()) for text in texts.tolist()
+        ]
     return texts
-
-
-def _have_one_spelling(texts: NDArray[np.str_]) -> NDArray[np.bool_]:
-    """Returns which texts are their own spelling at first sight, without a match for each.
-
-    Those begin with a letter, or are digits without a 0 in front; all ASCII, without blanks.
-    """
-    if not texts.size or not texts.itemsize:
-        return np.zeros(len(texts), bool)
-    signs = np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1)
-    is_sign = (signs > ord(" ")) & (signs < 127)
-    is_digit = (signs >= ord("0")) & (signs <= ord("9"))
-    first = signs[:, 0]
-    is_letter = ((first | 32) >= ord("a")) & ((first | 32) <= ord("z"))
-    is_whole = (is_digit | (signs == 0)).all(1) & (first > ord("0"))
-    return (is_sign | (signs == 0)).all(1) & (is_letter | is_whole)
 
 
 def _spelling(text: str) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text).strip()
-    if text[:1].isalpha():  # most names, and the matches are slow
-        return text
     if match := WHOLE.match(text):
         return "".join(match.groups())
     if NUMBER.match(text) and math.isfinite(number := float(text)):
@@ -108,11 +90,16 @@ def is_missing(value: Any) -> bool:
 
 
 def label_texts(labels: Iterable[object]) -> list[str]:
-    """Returns labels as texts: 1.0 and 1.00 are `1`, true is `true`, a missing one is empty."""
-    return [_text(value) for value in labels]
+    """Returns labels as `class_text` spells them, without blanks around."""
+    return [class_text(value).strip() for value in labels]
 
 
-def _text(value: object) -> str:
+def class_text(value: object) -> str:
+    """Returns a class or label as all files spell it; a missing one is empty.
+
+    >>> [class_text(each) for each in (1.0, "1.00", True)]
+    ['1', '1.00', 'true']
+    """
     if is_missing(value):
         return ""
     if isinstance(value, bool | np.bool):
@@ -121,7 +108,7 @@ def _text(value: object) -> str:
         return f"{value:.15g}"
     if isinstance(value, Decimal):
         return f"{value.normalize():f}"  # 1.00 is `1`, as of other numbers
-    return str(value).strip()
+    return str(value)
 
 
 def as_list(labels: Any, what: str = "label") -> list[Any]:

@@ -15,7 +15,7 @@ from labeldp.accounted_rows import AccountedRows, ColumnDigest
 from labeldp.designs import Design, check_design
 from labeldp.information import information, recommended
 from labeldp.ledger import Ledger
-from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, check_bounds, check_classes
+from labeldp.manifest import GIVEN_IN_PYTHON, ClassName, Manifest, Unit, check_bounds, check_classes
 from labeldp.mechanisms import ClassMechanism, Messages, RealMechanism
 from labeldp.mechanisms.encodings import AsReleased
 from labeldp.mechanisms.noise import check_noise
@@ -23,7 +23,6 @@ from labeldp.named_mechanisms import (
     DESIGNS,
     class_mechanism,
     law_of,
-    parameters_of,
     real_mechanism,
 )
 from labeldp.names import (
@@ -104,7 +103,7 @@ def privatize(
     if seed is not None:
         seed = check_integer("seed", as_python(seed), low=0)
     values = as_list(labels)
-    ids, row_id = checked_row_ids(row_ids, len(values)), "" if row_ids is None else GIVEN
+    ids, row_id = checked_row_ids(row_ids, len(values)), "" if row_ids is None else GIVEN_IN_PYTHON
     who, unit, kept = _persons(persons, most_rows, persons_column, len(values))
     noise = "secret" if seed is None else "seeded"
     if design is not None:
@@ -189,13 +188,13 @@ def manifest_for_clients(
     """Returns the manifest that clients need to release their own label; no label is there yet.
 
     Raises:
-        InputError: a wrong value, or an eps at which rounding leaves no noise in the law.
+        InputError: a wrong value, or an eps at which rounding leaves no noise.
     """
     manifest = new_manifest(as_python(eps), mechanism, parameters, classes=classes)
-    made, count = manifest.class_mechanism(), len(manifest.classes)
+    made, count = manifest.class_mechanism, len(manifest.classes)
     made.encoding(count).draw(torch.zeros(1, dtype=torch.int64), torch.Generator().manual_seed(0))
     law = law_of(made, count)
-    check_noise(manifest.mechanism, made.eps, *(law[key] for key in law.keys() & {"own", "other"}))
+    check_noise(manifest.name, made.eps, *(law[key] for key in law.keys() & {"own", "other"}))
     return replace(manifest, stored=AsReleased.name)  # they draw by `law`
 
 
@@ -227,10 +226,10 @@ _PROGRAM = Ledger()
 """What this program has released; rows of all its tables."""
 
 
-IDENTITY = 0.01
-"""Chance of a change below which a release is practically the labels themselves."""
-NOISE = 10
-"""Clean labels for each class that a release is worth, below which it is practically noise."""
+LEAST_CHANGED = 0.01
+"""Smallest chance that a label changes; below it, a release is practically the labels."""
+LEAST_CLEAN_LABELS = 10
+"""Smallest worth of a release, in true labels for each class; below it, it is practically noise."""
 
 
 def new_manifest(
@@ -268,7 +267,7 @@ def new_manifest(
         made = real_mechanism(mechanism, row_eps, parameters or {})
     name = "rr" if mechanism == "lp_1st" else mechanism  # two names of one mechanism
     manifest = Manifest(
-        name, parameters_of(made), eps, names, ends, unit, noise, source, stored,
+        name, made, eps, names, ends, unit, noise, source, stored,
         row_id=row_id, num_rows=num_rows,
     )  # fmt: skip
     return manifest.checked()  # before anything is drawn
@@ -285,9 +284,9 @@ def draw(manifest: Manifest, labels: Tensor, seed: int | None, part: str = "") -
     """
     if manifest.bounds is not None:
         store = LabelStore(labels, 0, bound=1.0).open(manifest.row_eps, seed, part)
-        return store.release(manifest.real_mechanism()).outputs
+        return store.release(manifest.mechanism).outputs
     store = LabelStore(labels, len(manifest.classes)).open(manifest.row_eps, seed, part)
-    return store.release(Messages(manifest.class_mechanism()))
+    return store.release(Messages(manifest.class_mechanism))
 
 
 def warn(manifest: Manifest, size: int, stacklevel: int) -> None:
@@ -298,15 +297,15 @@ def warn(manifest: Manifest, size: int, stacklevel: int) -> None:
     num_classes, eps = len(manifest.classes), manifest.row_eps
     if not num_classes:
         return
-    told = information(manifest.class_mechanism(), num_classes)
-    change, worth = 1 - told.kept, told.share * size
-    if change < IDENTITY and np.isfinite(eps):
+    known = information(manifest.class_mechanism, num_classes)
+    change, worth = 1 - known.kept, known.share * size
+    if change < LEAST_CHANGED and np.isfinite(eps):
         warnings.warn(
             f"eps={eps:g} is practically no privacy: about {100 * change:.2g} % of the "
             "labels change (take a smaller eps)",
             stacklevel=stacklevel + 1,
         )
-    elif size > 1 and worth < NOISE * num_classes:
+    elif size > 1 and worth < LEAST_CLEAN_LABELS * num_classes:
         warnings.warn(
             f"the release is practically noise: {size:,} labels at eps={eps:g} tell no "
             f"more than about {worth:,.1f} true labels (take a larger eps, or more rows)",

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from labeldp.designs import Design, check_design
-from labeldp.manifest import GIVEN, ClassName, Manifest, Unit, summary_of
+from labeldp.manifest import GIVEN_IN_PYTHON, ClassName, Manifest, Unit, random_name, summary_of
 from labeldp.mechanisms import ClassMechanism
 from labeldp.mechanisms.encodings import ENTRIES, AsReleased
 from labeldp.mechanisms.reordered import Reordered
@@ -27,10 +28,23 @@ from labeldp.names import (
     checked_row_ids,
     places_of,
 )
-from labeldp.scikit_learn import asking_tool, refusal
 from labeldp.store import StoredRelease
 from labeldp.support.files import replacing
 from labeldp.support.validate import InputError
+
+
+class _NoLabel:
+    """Stands for a label in the array of a release; refuses to be compared, sorted or counted."""
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise InputError(
+            "this tool takes labels, and was given a release of them (LabelDPClassifier(...) and "
+            "LabelDPRegressor(...) learn from a release; cross_val_score and GridSearchCV take it "
+            "with scoring=labeldp.released_accuracy, labeldp.cross_val_predict as it is)"
+        )
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _refuse
+    __float__ = __int__ = __index__ = __bool__ = _refuse
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,7 +89,7 @@ class Release:
     @property
     def mechanism(self) -> str:
         """The mechanism's name on the command line."""
-        return self.manifest.mechanism
+        return self.manifest.name
 
     @property
     def eps(self) -> float:
@@ -116,20 +130,11 @@ class Release:
             yield self[start : start + size]
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NDArray:
-        """Returns the posterior under equally frequent classes, float64 (N, K); numbers as drawn.
+        """Returns N objects that are no labels; comparing one raises an InputError.
 
-        Raises:
-            InputError: a tool of scikit-learn that takes labels asks for it.
+        scikit-learn makes an array of `y` before it chooses a splitter, and looks at no entry.
         """
-        tool = asking_tool()
-        if tool is not None and tool.startswith("Halving"):  # it counts the classes
-            return np.resize(np.arange(max(2, len(self.classes))), len(self))
-        if tool not in (None, "check_cv"):  # which asks what kind of labels they are
-            raise refusal(tool, of_numbers=not self.classes)
-        if not self.classes:
-            return self.unbiased_values().astype(dtype or np.float64)  # type: ignore[call-overload]
-        shares = self.stored.centred_log_likelihood.double().softmax(1).numpy()
-        return shares.astype(dtype or np.float64)  # type: ignore[call-overload]
+        return np.full(len(self), _NoLabel(), object)
 
     @property
     def outputs(self) -> Tensor:
@@ -143,7 +148,7 @@ class Release:
     def stored(self) -> StoredRelease:
         """The same as learners of the benchmark take it; positions count from 0."""
         self._needs_classes("losses")
-        mechanism, outputs = self.class_mechanism, self.manifest.encoding().outputs(self.messages)
+        mechanism, outputs = self.class_mechanism, self.manifest.encoding.outputs(self.messages)
         if isinstance(mechanism, Reordered):
             outputs = mechanism.renumbered(outputs)
         return StoredRelease(torch.arange(len(self)), outputs, mechanism, len(self.classes))
@@ -152,9 +157,9 @@ class Release:
     def class_mechanism(self) -> ClassMechanism:
         """The mechanism of a release of classes, which are numbered as in `classes`.
 
-        Here alone the order of the manifest becomes the sorted one.
+        Only here the order of the manifest becomes the sorted one.
         """
-        mechanism, order = self.manifest.class_mechanism(), self.manifest.order
+        mechanism, order = self.manifest.class_mechanism, self.manifest.order
         if order == tuple(range(len(order))):
             return mechanism
         return Reordered(mechanism.eps, mechanism, torch.tensor(order))
@@ -222,17 +227,17 @@ class Release:
         kind = np.uint8 if are_bits else np.int64 if are_labels else np.float32
         ids = checked_row_ids(row_ids, len(given))
         spent = np.full(len(given), manifest.eps)
-        own = replace(manifest, release=Manifest("", {}, 1.0).release, row_id=GIVEN)
+        own = replace(manifest, release=random_name(), row_id=GIVEN_IN_PYTHON)
         release = cls(torch.from_numpy(given.astype(kind)), ids, spent, own)
         try:
             possible = (release.log_likelihood() > -np.inf).any(1)
         except InputError as error:
-            raise InputError(f"reports do not fit {manifest.mechanism}: {error}") from None
+            raise InputError(f"reports do not fit {manifest.name}: {error}") from None
         numbers = np.isfinite(given).reshape(len(given), -1).all(1)
         impossible = np.flatnonzero(~(possible & numbers))
         if len(impossible):
             raise InputError(
-                f"report {impossible[0]} cannot come from {manifest.mechanism} "
+                f"report {impossible[0]} cannot come from {manifest.name} "
                 "(was it drawn by another manifest?)"
             )
         return release
@@ -276,7 +281,7 @@ class Release:
         digest.update(places.tobytes() + "\0".join(ids.astype(str)).encode())
         name = digest.hexdigest()[:32]
         manifest = design.manifest(
-            unit, source=source, row_id="" if row_ids is None else GIVEN, identity=name,
+            unit, source=source, row_id="" if row_ids is None else GIVEN_IN_PYTHON, identity=name,
             release=name,
         )  # fmt: skip
         return cls(torch.from_numpy(places), ids, np.full(len(places), manifest.eps), manifest)
@@ -311,7 +316,7 @@ def _check(release: Release) -> None:
     """Refuses what the mechanism cannot have drawn; some rows at a time."""
     if not release.classes:
         return
-    form, count = release.manifest.encoding(), len(release.classes)
+    form, count = release.manifest.encoding, len(release.classes)
     form.checked(release.messages)
     if form.name == AsReleased.name:
         for rows in release.batches(max(1, ENTRIES // count)):

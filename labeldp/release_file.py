@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from labeldp.io.tables import ROWS
-from labeldp.manifest import BEFORE, Manifest
+from labeldp.io.tables import ROWS_AT_ONCE
+from labeldp.manifest import UNNAMED, Manifest
 from labeldp.support.validate import InputError
 
 KEY = b"labeldp"
 MAGIC = b"PAR1"
 """Begins every Parquet file."""
 COLUMNS = ["row", "released", "eps_spent"]
-TINY = 1e-9
+ROUNDING = 1e-9
 """Relative error of a sum of costs."""
 
 
@@ -51,7 +51,7 @@ def write_parts(path: Path, parts: Iterable[pa.Table]) -> None:
     first = next(left)
     with pq.ParquetWriter(path, first.schema) as writer:
         for part in itertools.chain([first], left):
-            writer.write_table(part, row_group_size=ROWS)
+            writer.write_table(part, row_group_size=ROWS_AT_ONCE)
 
 
 def _warn_of_row_groups(path: Path) -> None:
@@ -60,8 +60,8 @@ def _warn_of_row_groups(path: Path) -> None:
     sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     if len(set(sizes[:-1])) > 1 or sizes[-1:] > sizes[:1]:
         warnings.warn(
-            f"{path} is by a version whose row groups tell how long the labels are, which is more "
-            "than eps allows (load it, save it under another name, and hand out only that)",
+            f"{path} was written by a version whose row groups show how long the labels are, which "
+            "is more than eps allows (load it, save it under another name, and hand out only that)",
             stacklevel=4,
         )
 
@@ -139,14 +139,14 @@ def _named(
         with path.open("rb") as file:  # a name that copies share
             name = hashlib.file_digest(file, "sha256").hexdigest()[:32]
         spent = spent * (manifest.unit.most_rows if manifest.unit else 1)
-        manifest = replace(manifest, release=name, counted=(BEFORE + name,))
-    least = manifest.eps * (1 - TINY)
+        manifest = replace(manifest, release=name, counted=(UNNAMED + name,))
+    least = manifest.eps * (1 - ROUNDING)
     # Only earlier releases, which the manifest names, add to eps.
-    most = math.inf if manifest.counted else manifest.eps * (1 + TINY)
+    most = math.inf if manifest.counted else manifest.eps * (1 + ROUNDING)
     for wrong in spent[~((spent >= least) & (spent <= most))][:1]:
         raise InputError(
-            f"{path} holds no release: a row has spent eps={wrong:g}, and its release alone costs "
-            f"{manifest.eps:g} (ask for the file anew)"
+            f"{path} holds no release: a row has spent eps={wrong:g}, and its release costs "
+            f"{manifest.eps:g} (ask for the file again)"
         )
     return spent, manifest
 

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-from labeldp.io.tables import LARGEST
+from labeldp.io.tables import LARGEST_NUMBER
 from labeldp.release import Release
 from labeldp.support.validate import InputError
 
 
 def as_numbers(
-    model: Any, X: Any, *, largest: float = LARGEST, **settings: Any
+    model: Any, X: Any, *, largest: float = LARGEST_NUMBER, **settings: Any
 ) -> NDArray[np.float64]:
     """Returns features as numbers, float64, checked as scikit-learn does for `model`.
 
@@ -58,7 +58,7 @@ def refuse_fitted_rows(model: Any, release: Release) -> None:
         InputError: how many they are.
     """
     seen = [vars(each)["fitted_rows_"] for each in objects_in(model) if _is_fitted(each)]
-    if not seen:  # a model of somebody else, who knows what it was fitted to
+    if not seen:  # a model of another library: its user knows what it was fitted to
         return
     shared = int(np.isin(keys_of(release), np.concatenate(seen)).sum())
     if shared:

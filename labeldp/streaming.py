@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labeldp.accounted_rows import ColumnDigest
 from labeldp.io.labels import NOT_SHOWN, codes_of, numbers_of, texts_of, wrong_label
-from labeldp.io.tables import ROWS, TableFile, is_empty
+from labeldp.io.tables import ROWS_AT_ONCE, TableFile, is_empty
 from labeldp.manifest import Manifest
 from labeldp.privatization import draw, scaled
 from labeldp.release_file import part_of, write_parts
@@ -88,7 +88,7 @@ def write_release(
         spent: what rows, or their persons, have spent, this release included, (n,).
         seed: for tests; None: secret noise.
     """
-    at_once = max(1, min(ROWS, ENTRIES // max(1, len(manifest.classes))))
+    at_once = max(1, min(ROWS_AT_ONCE, ENTRIES // max(1, len(manifest.classes))))
 
     def parts() -> Iterator[pa.Table]:
         for start in range(0, max(1, len(coded)), at_once):

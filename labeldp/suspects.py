@@ -19,24 +19,26 @@ from labeldp.release import Release
 from labeldp.support.validate import InputError
 
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-IDS = {"id", "ids", "uid", "uuid", "guid"}
-"""Last words of a column's name that say that it names something."""
-PERSONS = {
+ID_WORDS = {"id", "ids", "uid", "uuid", "guid"}
+"""Last words in names of columns of ids."""
+PERSON_WORDS = {
     "account", "client", "customer", "email", "employee", "household", "member", "participant",
     "patient", "person", "phone", "respondent", "student", "subject", "user", "username",
 }  # fmt: skip
-"""Last words of a column's name that stand for who it names."""
-HEAD = 10_000
+"""Last words in names of columns that name persons."""
+FIRST_ROWS = 10_000
 """Rows in which a copy of the label is looked for."""
-FEWEST = 20
+FEWEST_ROWS = 20
 """Rows below which two columns may agree by chance."""
-BINS = 20
-"""Into which the numbers of a column are put, to see whether they tell the label."""
-CODES = np.array([nines * sign for nines in (99.0, 999.0, 9999.0, 99999.0) for sign in (-1, 1)])
+NUMBER_BINS = 20
+"""Number of bins of a numeric column, when it is tried as a predictor of the label."""
+MISSING_CODES = np.array(
+    [nines * sign for nines in (99.0, 999.0, 9999.0, 99999.0) for sign in (-1, 1)]
+)
 """Numbers that stand for a missing value in many files."""
-TELLS, SURELY = 0.97, 0.85
-"""Accuracy of a single column from which on it is suspected to be known only with the label, and
-the least that its interval must show."""
+SUSPECT_ACCURACY, LOWEST_ACCURACY = 0.97, 0.85
+"""Accuracy of a single column from which it is suspected to be known only with the label, and the
+lower end that its interval must exceed."""
 
 
 def looks_like_names(column: str) -> bool:
@@ -46,7 +48,7 @@ def looks_like_names(column: str) -> bool:
     [True, True, False, False]
     """
     words = [word.lower() for word in WORD.findall(column)]
-    return bool(words) and words[-1] in IDS | PERSONS
+    return bool(words) and words[-1] in ID_WORDS | PERSON_WORDS
 
 
 def missing_code(values: NDArray[np.float64]) -> tuple[float, int] | None:
@@ -59,11 +61,11 @@ def missing_code(values: NDArray[np.float64]) -> tuple[float, int] | None:
     (999.0, 2)
     >>> missing_code(np.array([850.0, 940.0, 999.0, 999.0]))
     """
-    rest = values[np.isfinite(values) & ~np.isin(values, CODES)]
+    rest = values[np.isfinite(values) & ~np.isin(values, MISSING_CODES)]
     if not len(rest):
         return None
     low, high = float(rest.min()), float(rest.max())
-    for code in CODES.tolist():
+    for code in MISSING_CODES.tolist():
         count = int((values == code).sum())
         is_far = max(low - code, code - high) > high - low or code < 0 <= low
         if count > 1 and is_far:
@@ -90,14 +92,14 @@ def suspects_of_release(
         eps: of one label.
         of_numbers: whether the labels are numbers.
     """
-    if of_numbers and missing_code(numbers_of(next(table.batches(label, HEAD)))) is not None:
+    if of_numbers and missing_code(numbers_of(next(table.batches(label, FIRST_ROWS)))) is not None:
         yield (
             f"column {label} has a number, far from its others, that looks like a code for a "
             "missing value, and was released like a number (leave such rows out of the file)"
         )
     for name in copies(table, label):
         yield (
-            f"column {name} has one value for each value of {label}: whoever has it has the labels "
+            f"column {name} has one value for each value of {label}: it gives the labels away "
             f"(keep it as secret as {label})"
         )
     for name in table.names:
@@ -126,9 +128,9 @@ def copies(table: TableFile, label: str) -> list[str]:
 
     In the first rows of the file, and only where that is no chance.
     """
-    head = table.head(HEAD)
+    head = table.head(FIRST_ROWS)
     codes, of_label = _codes(head[label])
-    if len(head) < FEWEST or not 2 <= of_label <= len(head) / 2:
+    if len(head) < FEWEST_ROWS or not 2 <= of_label <= len(head) / 2:
         return []
     found = []
     for name in head:
@@ -176,7 +178,7 @@ def suspects_of_fit(
             )
     labels = unbiased_labels(release)
     for name in features:
-        if name in keep or (share := _told_by(features[name], labels)) is None:
+        if name in keep or (share := _accuracy_alone(features[name], labels)) is None:
             continue
         yield (
             f"column {name} alone gives the label of about {share:.0%} of the rows: is it known "
@@ -184,15 +186,15 @@ def suspects_of_fit(
         )
 
 
-def _told_by(values: pd.Series, labels: NDArray[np.float64]) -> float | None:
-    """Returns how often a column alone gives the label, if nearly always and not by chance.
+def _accuracy_alone(values: pd.Series, labels: NDArray[np.float64]) -> float | None:
+    """Returns the accuracy of the label predicted from one column, if it is high and not by chance.
 
     The class of each value is chosen on every other row, and tried on the rest.
     """
     codes, names = pd.factorize(values)
-    if pd.api.types.is_numeric_dtype(values) and len(names) > BINS:
+    if pd.api.types.is_numeric_dtype(values) and len(names) > NUMBER_BINS:
         numbers = values.to_numpy(np.float64)
-        names = np.unique(np.nanquantile(numbers, np.linspace(0, 1, BINS + 1)))[1:]
+        names = np.unique(np.nanquantile(numbers, np.linspace(0, 1, NUMBER_BINS + 1)))[1:]
         codes = np.where(np.isnan(numbers), -1, np.searchsorted(names[:-1], numbers))
     fitted, tried = slice(0, None, 2), slice(1, None, 2)
     if not 2 <= len(names) <= len(values) / 10:
@@ -206,5 +208,5 @@ def _told_by(values: pd.Series, labels: NDArray[np.float64]) -> float | None:
     share, gain = float(hits.mean()), float(more.mean())
     error = float(np.std(hits)) / np.sqrt(len(hits))
     error_of_gain = float(np.std(more)) / np.sqrt(len(more))
-    is_sure = share - 2 * error > SURELY and gain > 3 * error_of_gain
-    return min(share, 1.0) if share + error >= TELLS and is_sure else None
+    is_sure = share - 2 * error > LOWEST_ACCURACY and gain > 3 * error_of_gain
+    return min(share, 1.0) if share + error >= SUSPECT_ACCURACY and is_sure else None

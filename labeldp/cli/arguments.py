@@ -39,7 +39,7 @@ def number(text: str) -> float:
 
 
 def names(text: str) -> list[str]:
-    """Returns the parts of 'a,b'; one that has a comma stands in quotes, as in a CSV file."""
+    """Returns the parts of 'a,b'; one with a comma is in quotes, as in a CSV file."""
     try:
         lines = list(csv.reader([text], skipinitialspace=True, strict=True))
     except csv.Error:

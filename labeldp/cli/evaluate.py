@@ -10,16 +10,8 @@ interval, and writes a picture: calibration and ROC curves, with the interval at
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 from labeldp.cli.arguments import add_table, check_new, printable
-from labeldp.support.validate import InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from labeldp.release import Release
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,66 +30,22 @@ def run(given: argparse.Namespace) -> int:
     read = (given.file, given.release, given.model)
     check_new(given.out, ".png", ".pdf", ".svg", replace=True, read=read)
     from labeldp.evaluation import draw, evaluated, table_of
+    from labeldp.io.tables import TableFile
     from labeldp.manifest import unprotected
+    from labeldp.matching import rows_held_out
+    from labeldp.models import load_model
+    from labeldp.release import load_release
 
-    release, scores, persons, matched = held_out(given)
-    print(f"{len(release):,} releases (eps={release.eps_spent:g} spent); {matched}")
+    model, release = load_model(given.model), load_release(given.release)
+    file = TableFile(given.file, given.separator)
+    rows, scores = rows_held_out(file, release, given.release, given.row_id, model)
+    release = rows.release
+    print(f"{len(release):,} releases (eps={release.eps_spent:g} spent); {rows.note}")
     if (why := unprotected(release.manifest)) is not None:
         print(why)
-    table = table_of(evaluated(release, scores, persons))
+    table = table_of(evaluated(release, scores, rows.persons))
     table["metric"] = table.metric.map(printable)
     print(table.to_string(index=False, justify="left"))
     draw(release, scores, given.out)
     print(f"wrote {given.out}")
     return 0
-
-
-class MatchedRows(NamedTuple):
-    """Rows that a model was not fitted to.
-
-    Attributes:
-        release: of N rows.
-        scores: the model's probabilities, (N, K).
-        persons: (N,), whose row each is; None: nobody has two, or nobody can say.
-        matched: how rows of features and releases were matched, in words.
-    """
-
-    release: "Release"
-    scores: "NDArray[np.float64]"
-    persons: "NDArray | None"
-    matched: str
-
-
-def held_out(given: argparse.Namespace) -> MatchedRows:
-    """Returns releases with what a model says of their rows.
-
-    Args:
-        given: file (features), separator, release, model, row_id.
-
-    Raises:
-        InputError: rows were used in the fit, or do not fit to each other.
-    """
-    from labeldp.cli.fit import check_names, matched_rows, persons_of
-    from labeldp.cli.predict import features_for, probabilities_of
-    from labeldp.estimates import check_classes_released
-    from labeldp.io.tables import TableFile
-    from labeldp.models import load_model
-    from labeldp.release import load_release
-    from labeldp.rows import refuse_fitted_rows
-
-    model, release = load_model(given.model), load_release(given.release)
-    check_classes_released(release)
-    if model[-1].classes_.tolist() != release.classes:
-        raise InputError(f"{given.model} has other classes than {given.release}")
-    check_names(release, given)
-    file = TableFile(given.file, given.separator)
-    plain = features_for(model, file)
-    places, release, matched = matched_rows(file, len(plain), release, given)
-    try:
-        refuse_fitted_rows(model, release)
-    except InputError as error:  # whose remedy is for Python
-        what = str(error).partition(" (")[0]
-        raise InputError(f"{what} (fit to a part of the rows, evaluate on the others)") from None
-    persons = persons_of(file, places, release)
-    scores = probabilities_of(model, plain.iloc[places].reset_index(drop=True), str(given.file))
-    return MatchedRows(release, scores, persons, matched)

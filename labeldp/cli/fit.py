@@ -19,21 +19,19 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-
 from labeldp.cli.arguments import add_table, check_new, printable
+from labeldp.names import class_text
 from labeldp.support.validate import InputError, check_choice
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from labeldp.estimates import Estimate
-    from labeldp.io.tables import TableFile
     from labeldp.models import HeldOut
     from labeldp.release import Release
 
 
-SAID = {"linear": "linear model", "boosted_trees": "boosted trees"}
+MODEL_NAMES = {"linear": "linear model", "boosted_trees": "boosted trees"}
 """What the output calls each model."""
 
 
@@ -56,8 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Fits, estimates, writes the model."""
     check_new(given.out, ".skops", replace=True, read=(given.file, given.release))
-    check_choice("--model", given.model, SAID)
+    check_choice("--model", given.model, MODEL_NAMES)
     from labeldp.io.tables import TableFile
+    from labeldp.matching import rows_for_fit
     from labeldp.models import cross_validated, model_for, save_model
     from labeldp.release import load_release
     from labeldp.suspects import suspects_of_fit
@@ -68,15 +67,13 @@ def run(given: argparse.Namespace) -> int:
             f"{given.release} is a release of numbers, which labeldp.LabelDPRegressor "
             "takes (Python only)"
         )
-    check_names(release, given)
-    file = TableFile(given.file, given.separator)
-    table = features_of(file, release, given)
-    places, release, matched = matched_rows(file, len(table), release, given)
-    table = table.iloc[places].set_axis(release.row_ids)  # by which they were matched
-    persons = persons_of(file, places, release)
+    release, table, persons, note = rows_for_fit(
+        TableFile(given.file, given.separator), release, given.release, given.row_id,
+        drop=given.drop, keep=given.keep,
+    )  # fmt: skip
     model = model_for(table, given.model)
-    for note in suspects_of_fit(table, release, given.keep):
-        warnings.warn(note, stacklevel=1)
+    for suspect in suspects_of_fit(table, release, given.keep):
+        warnings.warn(suspect, stacklevel=1)
     found = cross_validated(model, table, release, persons)
     if found.unknown:
         warnings.warn(
@@ -86,33 +83,18 @@ def run(given: argparse.Namespace) -> int:
         )
     model.fit(table, release)
     save_model(model, given.out)
-    print(f"{SAID[given.model]} of {len(release.classes)} classes from {len(release):,} releases "
-          f"(eps={release.eps_spent:g} spent), {len(table.columns)} columns")  # fmt: skip
-    print(matched)
+    print(
+        f"{MODEL_NAMES[given.model]} of {len(release.classes)} classes from {len(release):,} "
+        f"releases (eps={release.eps_spent:g} spent), {len(table.columns)} columns"
+    )
+    print(note)
     _print_accuracy(found, release, persons, given)
     print(f"wrote {given.out}")
     return 0
 
 
-def features_of(file: "TableFile", release: "Release", given: argparse.Namespace) -> pd.DataFrame:
-    """Returns the columns of features; refuses the column that the release keeps secret."""
-    for option, names in (("--drop", given.drop), ("--keep", given.keep)):
-        for name in names:
-            file.check_column(option, name)
-    drop, secret = {*given.drop, given.row_id}, release.manifest.source
-    if secret in set(file.names) - drop:
-        raise InputError(
-            f"{given.file} has the column {secret}, which is what the release keeps secret (hand "
-            f"over features without it, or give --drop {secret})"
-        )
-    table = file.features(drop=drop, keep=given.keep)
-    if not len(table.columns):
-        raise InputError(f"{given.file} has no feature left")
-    return table
-
-
 def _print_accuracy(
-    found: "HeldOut", release: "Release", persons: NDArray | None, given: argparse.Namespace
+    found: "HeldOut", release: "Release", persons: "NDArray | None", given: argparse.Namespace
 ) -> None:
     """Prints the accuracy to expect, that of the most frequent class, and which is better."""
     from labeldp.estimates import class_shares
@@ -136,13 +118,13 @@ def _print_accuracy(
               "tried on persons of whom it knows other rows")  # fmt: skip
     shares = class_shares(release, persons=persons)
     name = max(shares, key=lambda each: shares[each].value)
-    print(f"always saying {printable(name)}: {shares[name].value:.1%} "
+    print(f"always saying {printable(class_text(name))}: {shares[name].value:.1%} "
           f"(95 % interval {shares[name].low:.1%} to {shares[name].high:.1%})")  # fmt: skip
     _print_verdict(found.gain, name, len(release), given)
 
 
-SMALL = 0.01
-"""Gain in accuracy that nobody would use a model for."""
+SMALL_GAIN = 0.01
+"""Gain in accuracy that is too small to use a model for."""
 
 
 def _print_verdict(gain: "Estimate", usual: object, size: int, given: argparse.Namespace) -> None:
@@ -152,7 +134,7 @@ def _print_verdict(gain: "Estimate", usual: object, size: int, given: argparse.N
     other = "linear" if given.model == "boosted_trees" else "boosted_trees"
     if gain.low > 0:
         verdict, advice = "yes", f"labeldp predict FEATURES --model {given.out} --out FILE.csv"
-    elif gain.high <= SMALL:
+    elif gain.high <= SMALL_GAIN:
         verdict = "no"
         advice = f"other columns, or --model {other}; more rows like these will not help"
         if given.row_id is None:
@@ -163,73 +145,5 @@ def _print_verdict(gain: "Estimate", usual: object, size: int, given: argparse.N
         if gain.value > reach / 5:
             needed = math.ceil(size * (reach / gain.value) ** 2)
             advice = f"about {needed:,} rows would tell, if the difference stays; {advice}"
-    print(f"better than always saying {printable(usual)}: {verdict} ({points})")
+    print(f"better than always saying {printable(class_text(usual))}: {verdict} ({points})")
     print(f"next: {advice}")
-
-
-def check_names(release: "Release", given: argparse.Namespace) -> None:
-    """Refuses rows that are named another way than the release's: they would be mixed up unseen.
-
-    A column may have another name here, and of a release from Python nobody knows it.
-    """
-    from labeldp.manifest import GIVEN
-
-    theirs = release.manifest.row_id
-    if theirs and theirs != GIVEN and given.row_id is None:
-        raise InputError(
-            f"the rows of {given.release} are named by the column {theirs} (give --row-id {theirs})"
-        )
-    if theirs == "" and given.row_id is not None:
-        raise InputError(
-            f"the rows of {given.release} are counted from 0, in the order of the file that was "
-            f"released (leave --row-id out; --drop {given.row_id} leaves that column out too)"
-        )
-
-
-def matched_rows(
-    file: "TableFile", size: int, release: "Release", given: argparse.Namespace
-) -> tuple[NDArray[np.int64], "Release", str]:
-    """Returns where each row of the release is in the table, that release, and what is said of it.
-
-    Raises:
-        InputError: no row of one is in the other; without ids, another number of rows.
-    """
-    if given.row_id is None:
-        wanted, whole = release.row_ids.astype(np.int64), release.manifest.num_rows
-        is_start = np.array_equal(wanted, np.arange(len(wanted)))
-        if whole is None:  # an older version did not say
-            is_same = size > int(wanted.max(initial=-1)) and not (is_start and len(wanted) != size)
-        else:
-            is_same = size == whole or (is_start and len(wanted) == size)
-        if not is_same:
-            raise InputError(
-                f"{given.file} has {size:,} rows, and {given.release} is of "
-                f"{whole or len(wanted):,}: without ids they are matched by position, and must be "
-                "the same (--row-id names rows)"
-            )
-        said, rest = "rows are matched by position", size - len(wanted)
-        said += f": {len(wanted):,}; left out are {rest:,} of {given.file}" if rest else ""
-        return wanted, release, said
-    ids = file.read_names("--row-id", given.row_id, are_distinct=True)
-    places = pd.Index(ids.astype(str)).get_indexer(release.row_ids.astype(str))
-    here = places >= 0
-    if not here.any():
-        raise InputError(
-            f"{given.file} has none of the rows of {given.release} (does --row-id name the same "
-            "ids?)"
-        )
-    said = f"rows are matched by {given.row_id}"
-    if not here.all() or here.sum() < size:
-        said += (
-            f": {here.sum():,}; left out are {(~here).sum():,} of {given.release} and "
-            f"{size - here.sum():,} of {given.file}"
-        )
-    return places[here], release if here.all() else release[here], said
-
-
-def persons_of(file: "TableFile", places: NDArray[np.int64], release: "Release") -> NDArray | None:
-    """Returns whose row each of the release is, (N,); None: nobody has two, or nobody can say."""
-    unit = release.manifest.unit
-    if unit is None or unit.most_rows == 1 or unit.column not in file.names:
-        return None
-    return file.read_names("unit", unit.column)[places]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from labeldp.manifest import Manifest
     from labeldp.streaming import SecretColumn
 
-THERE = "use it, or choose another name"
+USE_IT = "use it, or choose another name"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--classes", type=names, metavar="A,B,C",
         help="all values that a label may have, spelled as in the file (Parquet's truth values: "
-        "true,false; a value with a comma stands in quotes: '\"no, never\",yes'); they are not "
-        "taken from the file, since those that occur would tell of rare answers",
+        "true,false; a value with a comma is in quotes: '\"no, never\",yes'); they are not "
+        "taken from the file, as this would show which answers occur",
     )  # fmt: skip
     parser.add_argument("--bounds", type=two_numbers, metavar="LOW,HIGH",
                         help="for a column of numbers, in place of --classes; a number "
@@ -130,7 +130,9 @@ def run(given: argparse.Namespace) -> int:
     for note in [*ledger.settle(), *(f"{each} is removed: a release was cut off"
                                      for each in remove_torn(given.out))]:  # fmt: skip
         warnings.warn(note, stacklevel=1)
-    check_new(given.out, ".parquet", advice=THERE)  # which a release that was cut off may have made
+    check_new(
+        given.out, ".parquet", advice=USE_IT
+    )  # which a release that was cut off may have made
     _book(ledger, rows, given.book)
     _check_known(ledger, rows, given)
     nothing = InputError(
@@ -148,7 +150,7 @@ def run(given: argparse.Namespace) -> int:
         write_release(
             partial, labels.coded[kept], made, ids=row_ids[kept], spent=spent, seed=given.seed
         )
-        check_new(given.out, ".parquet", advice=THERE)  # another command may have written it
+        check_new(given.out, ".parquet", advice=USE_IT)  # another command may have written it
     suspects = suspects_of_release(
         table, given.label, given.row_id, given.unit, made.row_eps, of_numbers=bool(given.bounds)
     )
@@ -167,7 +169,7 @@ def _check(given: argparse.Namespace) -> None:
 
     if given.seed is not None:
         check_integer("--seed", given.seed, low=0)
-    check_new(given.out, ".parquet", read=(given.file,), advice=THERE)
+    check_new(given.out, ".parquet", read=(given.file,), advice=USE_IT)
     if given.most_rows is not None:
         check_integer("--most-rows", given.most_rows, low=1)
         if given.unit is None:
@@ -193,7 +195,7 @@ def _print_rest(
     given: argparse.Namespace, left_out: int, size: int, started: "Ledger | None"
 ) -> None:
     """Says which rows are left out, which ledger was started, and what to do with the files."""
-    if left_out:  # tells of persons, who are public, not of labels
+    if left_out:  # persons are public
         print(f"{left_out:,} of {size:,} rows are left out: --most-rows "
               f"{given.most_rows} keeps the first ones of each {given.unit}")  # fmt: skip
     if started is not None:
@@ -246,7 +248,7 @@ def _book(ledger: "Ledger", rows: "AccountedRows", paths: Sequence[Path]) -> Non
 
 
 def _check_known(ledger: "Ledger", rows: "AccountedRows", given: argparse.Namespace) -> None:
-    """Refuses a release of these rows beside the output that the ledger does not know."""
+    """Refuses a release of these rows, in the folder of the output, that the ledger lacks."""
     from labeldp.release_file import holds_release, read_rows
     from labeldp.support.files import is_partial
 

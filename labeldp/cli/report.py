@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labeldp.cli.arguments import check_new
+from labeldp.names import class_text
 from labeldp.support.validate import InputError
 
 if TYPE_CHECKING:
     from labeldp.manifest import Manifest
 
-FIRST = ("accuracy", "roc auc", "calibration error")
+FIRST_METRICS = ("accuracy", "roc auc", "calibration error")
 """How the names of the metrics begin that a reader needs first."""
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
@@ -55,34 +56,36 @@ def run(given: argparse.Namespace) -> int:
     check_new(given.out, ".html", replace=True, read=files)
     if (given.model is None) != (given.features is None):
         raise InputError("--model and --features go together")
-    from labeldp.cli.evaluate import held_out
     from labeldp.estimates import check_classes_released, class_shares
     from labeldp.evaluation import draw, evaluated, table_of
+    from labeldp.io.tables import TableFile
+    from labeldp.matching import rows_held_out
+    from labeldp.models import load_model
     from labeldp.release import load_release
     from labeldp.support.files import replacing
 
     release = load_release(given.release)
     check_classes_released(release)
-    shares = {f"share of {name}": share for name, share in class_shares(release).items()}
+    shares = {
+        f"share of {class_text(name)}": share for name, share in class_shares(release).items()
+    }
     body = [f"<p>{line}</p>" for line in html.escape(release.summary()).splitlines()]
     body += [f"<p>{line}</p>" for line in _promise(release.manifest)]
     body += ["<h2>Shares of the classes</h2>", table_of(shares).to_html(index=False, border=0)]
     if given.model is not None:
-        rows = held_out(
-            argparse.Namespace(
-                file=given.features, separator=None, release=given.release, model=given.model,
-                row_id=given.row_id,
-            )
+        rows, scores = rows_held_out(
+            TableFile(given.features), release, given.release, given.row_id,
+            load_model(given.model),
         )  # fmt: skip
-        metrics = evaluated(rows.release, rows.scores, rows.persons)
-        first = {name: each for name, each in metrics.items() if name.startswith(FIRST)}
+        metrics = evaluated(rows.release, scores, rows.persons)
+        first = {name: each for name, each in metrics.items() if name.startswith(FIRST_METRICS)}
         others = {name: each for name, each in metrics.items() if name not in first}
         with tempfile.TemporaryDirectory() as folder:
-            draw(rows.release, rows.scores, Path(folder, "picture.svg"))
+            draw(rows.release, scores, Path(folder, "picture.svg"))
             picture = Path(folder, "picture.svg").read_text(encoding="utf-8")
         body += [
             "<h2>The model, on rows that it was not fitted to</h2>",
-            f"<p>{len(rows.release):,} releases; {html.escape(rows.matched)}</p>",
+            f"<p>{len(rows.release):,} releases; {html.escape(rows.note)}</p>",
             table_of(first).to_html(index=False, border=0),
             picture[picture.index("<svg") :],
             "<h2>Further metrics of the model</h2>",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sklearn.compose import ColumnTransformer
 
 MAX_CATEGORIES = 12
-"""Of a column; rarer ones share an indicator of their own."""
+"""Largest number of categories of a column; rarer ones share one indicator."""
 
 
 def encoded(
@@ -20,7 +20,7 @@ def encoded(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Returns the features of training and test rows, float32 (N, d) and (M, d).
 
-    Everything is learnt from training rows alone; see `to_features`.
+    Everything is learnt from training rows only; see `to_features`.
 
     Args:
         columns: numbers (bool, int, float) or categories (anything else).

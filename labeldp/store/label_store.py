@@ -21,7 +21,7 @@ from labeldp.support.validate import InputError, check_eps, check_labels, check_
 class Drawn(TypedDict):
     """What one release gave, what it was about and under which prior; holds no true label.
 
-    `unsanitised`: what was found in the labels besides and not protected, for the record.
+    `unsanitised`: what else was computed from the labels without protection, for the record.
     """
 
     indices: Tensor
@@ -56,13 +56,17 @@ class LabelStore:
             check_labels(true_labels, num_classes, secret=True)
         else:
             check_values(true_labels, bound)
-        self.__labels = true_labels.clone()
+        self._begin(true_labels.clone(), num_classes, bound)
+
+    def _begin(self, labels: Tensor, num_classes: int, bound: float | None) -> None:
+        """Takes labels that were checked; an opening shares those of the closed store."""
+        self.__labels = labels
         self.num_classes = num_classes
         self.bound = bound
         self.unsanitised: Notes = {}
         self.draws, self.distribution = DRAWS, DISTRIBUTION
         self._limit = num_classes if bound is None else float(bound)
-        self._account = Account(len(true_labels), 0.0)  # closed: nothing may be spent
+        self._account = Account(len(labels), 0.0)  # closed: nothing may be spent
         self._openings: list[Account] = []
         self._seed: int | None = None
         self._data = ""
@@ -93,7 +97,8 @@ class LabelStore:
                 "the store was opened before, and a second account hides what the first one spent "
                 "(say again='what for'; spent_in_all adds up all openings)"
             )
-        store = LabelStore(self.__labels, self.num_classes, self.bound)
+        store = LabelStore.__new__(LabelStore)
+        store._begin(self.__labels, self.num_classes, self.bound)
         store._account = Account(len(self), check_eps(eps))
         store._seed, store._data = seed, data
         self._openings.append(store._account)
@@ -219,7 +224,7 @@ class LabelStore:
     def state_dict(self) -> dict[str, Drawn]:
         """Returns what left the store, for a checkpoint; it holds no true label.
 
-        What left before a run was cut off is in it, though nobody has asked for it again yet.
+        It includes what left before a run was cut off and was not asked for again.
         """
         return {**self._earlier, **self._left}
 
@@ -244,7 +249,7 @@ class LabelStore:
         """
         if mechanism.private:
             raise BudgetError(
-                f"{mechanism.name} claims privacy, so nobody gets true labels on its behalf "
+                f"{mechanism.name} claims privacy, so it gets no true labels "
                 "(use release; true labels are for mechanisms with private = False)"
             )
         self._account.check_rows(rows)
@@ -341,5 +346,5 @@ class LabelStore:
 
 
 def digest(tensor: Tensor) -> str:
-    """Returns what tells a tensor from others, for the name of a random stream."""
+    """Returns a hash of a tensor, for the name of a random stream."""
     return hashlib.sha256(tensor.contiguous().numpy().tobytes()).hexdigest()

@@ -17,8 +17,7 @@ class ReleaseError(RuntimeError):
 class StoredRelease:
     """What left the store for some examples: all that a learner may know of their labels.
 
-    `Release.stored` is the same view of a release of your own labels, which has names of rows, what
-    they spent and a file besides.
+    `Release.stored` is one of your own labels; `Release` adds row ids, what rows spent, and a file.
 
     Attributes:
         indices: int64 (n,), positions in the training set.

@@ -22,6 +22,7 @@ from labeldp import streaming
 from labeldp.accounted_rows import AccountedRows, RowAccount
 from labeldp.cli.__main__ import main
 from labeldp.manifest import Manifest, Unit
+from labeldp.mechanisms import RandomizedResponse
 from labeldp.store import BudgetError
 from labeldp.support.validate import InputError
 
@@ -196,7 +197,7 @@ def test_random_histories_against_a_plain_account(seed):
         if by_person:
             accounted = replace(accounted, persons=persons[rows], unit="who")
         names = persons[rows] if by_person else rows
-        made = Manifest("rr", {}, eps, ("a", "b"), unit=unit)
+        made = Manifest("rr", RandomizedResponse(eps), eps, ("a", "b"), unit=unit)
         with ledger.charge(made, accounted, again=True) as (_, before):
             assert before.eps.tolist() == [account[name] for name in names.tolist()]
         account.update(dict.fromkeys(names.tolist(), eps))

@@ -43,7 +43,7 @@ def test_a_file_gives_back_the_release(name, tmp_path):
 def test_a_file_of_version_1_is_read(name, tmp_path):
     # It holds the outputs themselves, and does not say so.
     release = released(mechanism=name)
-    outputs = release.manifest.encoding().outputs(release.messages)
+    outputs = release.manifest.encoding.outputs(release.messages)
     old = replace(release, messages=outputs, manifest=replace(release.manifest, stored="outputs"))
     old.save(tmp_path / "a.parquet")
     table = pq.read_table(tmp_path / "a.parquet")

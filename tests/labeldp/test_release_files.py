@@ -91,8 +91,8 @@ def bare(path):
 @pytest.mark.parametrize("more", [[], ["--row-id", "id"], ["--unit", "who", "--most-rows", "1"]])
 def test_a_file_tells_nothing_but_what_was_released(name, more, tmp_path, monkeypatch):
     # A row group for each block of the text file told how many bytes the labels have.
-    monkeypatch.setattr(tables, "BLOCK", 2**15)
-    monkeypatch.setattr("labeldp.streaming.ROWS", 2**11)
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 2**15)
+    monkeypatch.setattr("labeldp.streaming.ROWS_AT_ONCE", 2**11)
     monkeypatch.setattr("labeldp.manifest.uuid.uuid4", lambda: type("U", (), {"hex": "0" * 32}))
     monkeypatch.chdir(tmp_path)
     stream, files = np.random.default_rng(0), []

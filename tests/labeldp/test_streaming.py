@@ -106,7 +106,7 @@ def test_what_parquet_holds_but_labels_is_one_line(table, capsys):
 
 def test_many_parts_hold_every_row_once_with_noise_of_its_own(people, monkeypatch, capsys):
     # A part that was drawn with the noise of another would tell both their labels.
-    monkeypatch.setattr(streaming, "ROWS", 64)
+    monkeypatch.setattr(streaming, "ROWS_AT_ONCE", 64)
     drawn = []
     original = streaming.draw
 
@@ -129,7 +129,7 @@ def test_many_parts_hold_every_row_once_with_noise_of_its_own(people, monkeypatc
 
 
 def test_secret_parts_differ(monkeypatch):
-    monkeypatch.setattr(streaming, "ROWS", 100)
+    monkeypatch.setattr(streaming, "ROWS_AT_ONCE", 100)
     write("p.csv", ["yes"] * 400)
     assert release("p.csv", "--mechanism", "rr") == 0
     parts = ldp.load_release("r.parquet").outputs.numpy().reshape(4, 100)
@@ -138,7 +138,7 @@ def test_secret_parts_differ(monkeypatch):
 
 @pytest.mark.parametrize("label", ["hiv", ""])
 def test_a_bad_label_in_the_last_part_leaves_nothing(label, people, monkeypatch, capsys):
-    monkeypatch.setattr(streaming, "ROWS", 64)
+    monkeypatch.setattr(streaming, "ROWS_AT_ONCE", 64)
     write(people, [*LABELS[:990], label, *LABELS[991:]])
     before = sorted(os.listdir())
     assert release(people) == 2
@@ -149,7 +149,7 @@ def test_a_bad_label_in_the_last_part_leaves_nothing(label, people, monkeypatch,
 
 def test_persons_and_ids_across_parts(people, monkeypatch, capsys):
     # Half of the rows were left out, and nothing said so.
-    monkeypatch.setattr(streaming, "ROWS", 64)
+    monkeypatch.setattr(streaming, "ROWS_AT_ONCE", 64)
     given = [people, "--mechanism", "rr", "--seed", "1", "--row-id", "age"]
     assert release(*given) == 0
     assert release(*given, "--again", out="s.parquet") == 0
@@ -173,7 +173,7 @@ def test_persons_and_ids_across_parts(people, monkeypatch, capsys):
 @pytest.mark.parametrize(("limit", "file"), [(3_000, "p.csv.ledger"), (18_000, "r.parquet")])
 def test_a_full_disk_is_one_line_and_leaves_nothing(limit, file, monkeypatch, capsys):
     # Half a release would pass for a whole one of fewer people.
-    monkeypatch.setattr(streaming, "ROWS", 64)
+    monkeypatch.setattr(streaming, "ROWS_AT_ONCE", 64)
     write("p.csv", np.tile(LABELS, 5))
     before, (soft, hard) = os.listdir(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))  # of one file; the system says no
@@ -208,7 +208,7 @@ def test_labels_of_every_type_are_compared_as_texts(values, classes):
 
 
 def test_numbers_across_parts(people, monkeypatch, capsys):
-    monkeypatch.setattr(streaming, "ROWS", 64)
+    monkeypatch.setattr(streaming, "ROWS_AT_ONCE", 64)
     line = ["release", people, "--label", "age", "--bounds", "0,999", "--eps", "2", "--out"]
     assert main([*line, "r.parquet"]) == 0
     values = ldp.load_release("r.parquet").unbiased_values()

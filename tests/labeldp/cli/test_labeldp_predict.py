@@ -124,3 +124,21 @@ def test_class_names_are_no_formula_and_no_command(tmp_path, monkeypatch, capsys
     assert main(["predict", "f.csv", "--model", "m.skops", "--out", "p.csv"]) == 0
     found = pd.read_csv("p.csv", dtype=str).predicted
     assert set(found) == {'\'=HYPERLINK("a"&A1)', "no", "-2.5"}
+
+
+@pytest.mark.parametrize(
+    ("classes", "spelled"),
+    [([False, True], ["false", "true"]), ([1234567.0, 2.5], ["2.5", "1234567"])],
+)
+def test_a_class_is_spelled_as_in_a_file_of_labels(classes, spelled, tmp_path, monkeypatch):
+    # A truth value was True here and true in the labels, and 1234567.0 is there 1234567.
+    monkeypatch.chdir(tmp_path)
+    x = np.arange(-45.0, 45)
+    labels = [classes[int(each)] for each in x > 0]
+    ldp.privatize(labels, classes=classes, eps=8.0, seed=0).save("r.parquet")
+    pd.DataFrame({"x": x}).to_csv("f.csv", index=False)
+    assert main(["fit", "f.csv", "--release", "r.parquet", "--out", "m.skops"]) == 0
+    assert main(["predict", "f.csv", "--model", "m.skops", "--out", "p.csv"]) == 0
+    found = pd.read_csv("p.csv", dtype=str)
+    assert list(found)[2:] == [f"p_{name}" for name in spelled]
+    assert set(found.predicted) == set(spelled)

@@ -106,3 +106,28 @@ def test_names_of_two_levels_are_those_of_the_file(tmp_path, monkeypatch):
     assert main([*fit, "--drop", "('x', 'std')"]) == 0
     assert main(["predict", "f.parquet", "--model", "m.skops", "--out", "p.csv"]) == 0
     assert (pd.read_csv("p.csv").predicted == (x > 0)).mean() > 0.9
+
+
+def test_columns_that_are_numbered_are_named_by_their_digits(tmp_path, monkeypatch):
+    # As pandas names those of an array: it was a traceback, after the release was written.
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({0: np.arange(40.0), 1: np.arange(40) % 2}).to_parquet("t.parquet")
+    release = ["release", "t.parquet", "--label", "1", "--classes", "0,1", "--eps", "4"]
+    assert main([*release, "--out", "r.parquet"]) == 0
+
+
+def test_a_truth_value_may_be_missing_where_a_model_is_used(tmp_path, monkeypatch):
+    # "'True' is not a number"
+    monkeypatch.chdir(tmp_path)
+    asked = np.arange(60) % 2 == 0
+    ldp.privatize(asked, classes=[False, True], eps=8.0, seed=0).save("r.parquet")
+    table = pd.DataFrame({"asked": asked})
+    missing = pd.DataFrame({"asked": table.asked.astype(object).where(table.index != 7)})
+    for kind, write in (("csv", "to_csv"), ("parquet", "to_parquet")):
+        getattr(table, write)(f"f.{kind}", index=False)
+        getattr(missing, write)(f"g.{kind}", index=False)
+        fit = ["fit", f"f.{kind}", "--release", "r.parquet", "--out", "m.skops"]
+        assert main(fit) == 0
+        assert main(["predict", f"g.{kind}", "--model", "m.skops", "--out", "p.csv"]) == 0
+        found = pd.read_csv("p.csv").predicted
+        assert (found == asked)[found.index != 7].all()

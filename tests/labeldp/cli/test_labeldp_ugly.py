@@ -39,6 +39,7 @@ READ = {
     "blanks around labels": text().replace(",yes", ", yes\N{NO-BREAK SPACE}"),
     "blank lines": text().replace("p30,", "\n\np30,"),
     "newlines in quotes": text([f'{x},"a\nb"' for x in X], header="id,x,note,y"),
+    "blanks in the header": text().replace("id,x,y", "id, x, y"),
     "ids of 20 digits": text(ids=[str(10**20 + row) for row in range(N)]),
 }
 NO_TABLE = {
@@ -50,6 +51,7 @@ NO_TABLE = {
     "two columns of one name": (text(header="id,id,y"), "two columns id"),
     "a row too short": (text().replace(f"p7,{X[7]},", f"p7,{X[7]}"), "2 cells"),
     "a header once more": (text() + "id,x,y\n", "row 61"),
+    "ids that were rounded": (text(ids=[f"{1.5e18 + 9e9 * n:e}" for n in range(N)]), "as text"),
     "a NUL byte": (text().replace("p7,", "p7\0,"), "NUL"),
 }
 NO_NUMBERS = {

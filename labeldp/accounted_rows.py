@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from labeldp.manifest import GIVEN_IN_PYTHON, Manifest
-from labeldp.names import spellings
+from labeldp.names import CONTROL, spellings
 from labeldp.store import BudgetError
 from labeldp.support.validate import InputError
 
@@ -142,11 +142,12 @@ class Entry(NamedTuple):
         partial: the name that the file has until it is whole; empty from then on.
         kind: who paid.
         named_by: the column that names the payers.
-        size: how many payers.
+        size: how many payers; in memory how many rows.
         keys: keyed hashes of their names, sorted; empty for places, which are 0 to size - 1.
         digest: keyed digest of the whole label column in its order; empty if it is not known.
         row_id: the column that names the rows; empty: their places; None: not known.
         any_order: keyed digest of the whole label column in any order; empty if it is not known.
+        row_keys: in memory, where persons pay: keyed hashes of the names of their rows.
     """
 
     name: str
@@ -163,6 +164,7 @@ class Entry(NamedTuple):
     digest: bytes
     row_id: str | None
     any_order: bytes
+    row_keys: bytes
 
     @property
     def release(self) -> str:
@@ -178,9 +180,9 @@ class Entry(NamedTuple):
         """Returns whether every value is of the kind that it should be."""
         texts = (self.name, self.identity, self.label, self.time, self.file, self.partial,
                  self.named_by, self.row_id or "")  # fmt: skip
-        hashes = (self.keys, self.digest, self.any_order)
+        hashes = (self.keys, self.digest, self.any_order, self.row_keys)
         return (
-            all(isinstance(text, str) for text in texts)
+            all(isinstance(text, str) and not CONTROL.search(text) for text in texts)
             and all(isinstance(each, bytes) and len(each) % HASH_BYTES == 0 for each in hashes)
             and isinstance(self.eps, float)
             and self.eps > 0
@@ -241,10 +243,24 @@ class RowAccount:
     def payers(self) -> NDArray:
         """Keyed hash of each row's payer, (N,)."""
         if self.rows.persons is None:
-            assert self.rows.ids is not None, "asked only where payers have names"
-            return _keys(self.key, spellings(self.rows.ids))
+            return self.row_keys
         names, places = np.unique(spellings(self.rows.persons), return_inverse=True)
         return _keys(self.key, names)[places]
+
+    @cached_property
+    def row_keys(self) -> NDArray:
+        """Keyed hash of each row's name, (N,)."""
+        assert self.rows.ids is not None, "asked only where rows have names"
+        return _keys(self.key, spellings(self.rows.ids))
+
+    def paid_by_all(self) -> set[str]:
+        """Returns the releases that all payers of these rows paid for, by `Manifest.release`."""
+        return {
+            each.release
+            for each in self.known
+            if (each.size >= self.rows.size if self.rows.kind == PLACE
+                else _among(self.payers, _array(each.keys)).all())
+        }  # fmt: skip
 
     def before(self, again: bool) -> Before:
         """Returns what the payers have spent on all releases in the ledger."""
@@ -264,9 +280,10 @@ class RowAccount:
     def _paid(self, each: Entry, again: bool) -> NDArray[np.bool_]:
         """Returns which rows' payers paid for an entry, bool (N,)."""
         kind, none = self.rows.kind, np.zeros(self.rows.size, bool)
-        ids = self.rows.ids if (each.kind, kind) == (ROW, PERSON) else None
-        if ids is not None and _among(_keys(self.key, spellings(ids)), _array(each.keys)).any():
-            raise self._refused(each, "row by row", ROW)
+        if {each.kind, kind} == {ROW, PERSON} and self.rows.ids is not None:
+            what = "row by row" if each.kind == ROW else "and persons were counted"
+            if _among(self.row_keys, _array(each.keys if kind == PERSON else each.row_keys)).any():
+                raise self._refused(each, what, each.kind)
         if each.kind == kind != PLACE:
             paid = _among(self.payers, _array(each.keys))
             if not paid.any() and self._are_same_labels(each):
@@ -331,6 +348,7 @@ class RowAccount:
         """Returns the entry of a release of all payers."""
         rows, digest = self.rows, self.rows.digest_of(self.rows.label)
         keys = b"" if rows.kind == PLACE else _different(self.payers).tobytes()
+        has_rows = self.path is None and rows.kind == PERSON and rows.ids is not None
         return Entry(
             manifest.release,
             manifest.identity,
@@ -341,11 +359,12 @@ class RowAccount:
             partial="",
             kind=rows.kind,
             named_by=rows.unit or rows.row_id or "",
-            size=len(keys) // HASH_BYTES if keys else rows.size,
+            size=rows.size if self.path is None else len(keys) // HASH_BYTES or rows.size,
             keys=keys,
             digest=self._keyed(digest.in_order()) if digest else b"",
             row_id=rows.row_id,
             any_order=self._keyed(digest.any_order()) if digest else b"",
+            row_keys=_different(self.row_keys).tobytes() if has_rows else b"",
         )
 
 

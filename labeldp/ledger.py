@@ -41,15 +41,19 @@ SCHEMA = """
 CREATE TABLE ledger (version INTEGER, key BLOB);
 CREATE TABLE releases (
     name TEXT PRIMARY KEY, identity TEXT, eps REAL, label TEXT, time TEXT, file TEXT, partial TEXT,
-    kind TEXT, named_by TEXT, size INTEGER, keys BLOB, digest BLOB, row_id TEXT, any_order BLOB
+    kind TEXT, named_by TEXT, size INTEGER, keys BLOB, digest BLOB, row_id TEXT, any_order BLOB,
+    row_keys BLOB
 );
 """
 FROM_VERSION_1 = """
 ALTER TABLE releases ADD COLUMN row_id TEXT;
 ALTER TABLE releases ADD COLUMN any_order BLOB DEFAULT x'';
+ALTER TABLE releases ADD COLUMN row_keys BLOB DEFAULT x'';
 UPDATE releases SET row_id = CASE kind WHEN 'row' THEN named_by WHEN 'place' THEN '' END;
 UPDATE ledger SET version = 2;
 """
+OWN = {("table", "ledger"), ("table", "releases"), ("index", "sqlite_autoindex_releases_1")}
+"""All that a ledger's file holds."""
 UNWRITABLE = tuple(f"SQLITE_{each}" for each in ("READONLY", "CANTOPEN", "PERM", "FULL", "IOERR"))
 INSERT = f"INSERT INTO releases VALUES ({', '.join('?' * len(Entry._fields))})"
 SELECT = f"SELECT {', '.join(Entry._fields)} FROM releases ORDER BY rowid"
@@ -90,7 +94,7 @@ class Ledger:
         if not self.exists:
             return []
         with self._opened() as database:
-            return _entries(database)
+            return self._entries(database)
 
     def settle(self) -> list[str]:
         """Clears up after releases that were cut off; returns what to say of each.
@@ -102,7 +106,7 @@ class Ledger:
             return []
         notes = []
         with self._opened() as database, _transaction(database):
-            for each in _entries(database):
+            for each in self._entries(database):
                 file, is_booked = Path(each.file), True
                 if each.partial and not file.exists():
                     is_booked = not remove_torn(file, only=each.partial)
@@ -137,30 +141,41 @@ class Ledger:
             InputError: what the rows have spent is unknown; the ledger cannot be written, is
                 damaged, or another process uses it.
         """
-        with self._opened(starts=True) as database, contextlib.ExitStack() as torn:
-            with _transaction(database):
-                account = RowAccount(_entries(database), _key(database), rows, options, self.path)
-                before = account.before(again)
-                made = before.added_to(manifest)
-                if before.entries and not again:
-                    raise BudgetError(refusal(before, made.eps, options["again"], self.path))
-                entry = account.entry(made)
-                if file is not None:
-                    partial = partial_of(file).absolute()
-                    with writing(file):
-                        partial.touch()  # so that `settle` finds a trace of whatever is booked
-                    torn.callback(partial.unlink, missing_ok=True)
-                    entry = entry._replace(file=str(file.absolute()), partial=str(partial))
-                database.execute(INSERT, entry)
+        partial, trace = None if file is None else partial_of(file).absolute(), None
+        with self._opened(starts=True) as database:
             try:
+                with _transaction(database):
+                    known, key = self._entries(database), _key(database)
+                    account = RowAccount(known, key, rows, options, self.path)
+                    before = account.before(again)
+                    made = before.added_to(manifest).checked()
+                    if before.entries and not again:
+                        raise BudgetError(refusal(before, made.eps, options["again"], self.path))
+                    entry = account.entry(made)
+                    if file is not None and partial is not None:
+                        with writing(file):
+                            partial.touch()  # so that `settle` finds a trace of whatever is booked
+                            trace = partial.stat().st_ino
+                        entry = entry._replace(file=str(file.absolute()), partial=str(partial))
+                    database.execute(INSERT, entry)
                 with _transaction(database, commits=False):  # no other process settles it meanwhile
                     yield made, before
             except BaseException:
-                with contextlib.suppress(sqlite3.Error):  # then it counts, and its file is gone
-                    database.execute(DELETE, (entry.name,))
+                # The interrupt may come when the file has its name, and then it counts.
+                if trace is None or not _is_file(file, trace):
+                    with contextlib.suppress(sqlite3.Error):  # then it counts, and its file is gone
+                        database.execute(DELETE, (manifest.release,))
+                    with contextlib.suppress(OSError):
+                        if partial is not None:
+                            partial.unlink(missing_ok=True)
                 raise
             with contextlib.suppress(sqlite3.Error):  # the file is there, which `settle` sees
-                database.execute(IS_WHOLE, (entry.name,))
+                database.execute(IS_WHOLE, (made.release,))
+
+    def check_holds(self, manifest: Manifest) -> None:
+        """Refuses to go on where the ledger's file was moved or replaced since the booking."""
+        if manifest.release not in {each.name for each in self.entries()}:
+            raise InputError(f"{self.path} was moved or replaced meanwhile; nothing was released")
 
     def book(
         self, manifest: Manifest, ids: NDArray, spent: NDArray[np.float64], rows: AccountedRows,
@@ -186,9 +201,9 @@ class Ledger:
             unit = manifest.unit.column if manifest.unit else ""
             check_naming(f"{file}", (row_id, unit), (rows.row_id, rows.unit), COMMAND)
             some = rows.of_release(manifest, ids, file)
-            account = RowAccount(_entries(database), _key(database), some, COMMAND, self.path)
+            account = RowAccount(self._entries(database), _key(database), some, COMMAND, self.path)
             entry = account.entry(manifest)
-            if not set(manifest.counted) <= {each.release for each in account.known}:
+            if not set(manifest.counted) <= account.paid_by_all():
                 entry = entry._replace(eps=max(entry.eps, float(spent.max(initial=0.0))))
             name = name_of_part(manifest, ids)
             database.execute(INSERT, entry._replace(name=name, file=str(file.absolute())))
@@ -197,6 +212,12 @@ class Ledger:
         """Returns whether a release, of which a file holds these rows, is booked."""
         known = {each.name for each in self.entries()}
         return manifest.release in known or name_of_part(manifest, ids) in known
+
+    def _entries(self, database: sqlite3.Connection) -> list[Entry]:
+        entries = [Entry(*row) for row in database.execute(SELECT).fetchall()]
+        if self.path is not None and not all(each.is_sound() for each in entries):
+            raise sqlite3.DatabaseError
+        return entries
 
     @contextlib.contextmanager
     def _opened(self, starts: bool = False) -> Iterator[sqlite3.Connection]:
@@ -212,6 +233,10 @@ class Ledger:
                 with contextlib.closing(_connected(self.path)) as database:
                     _check(database, self.path)
                     yield database
+
+
+def _is_file(file: Path | None, inode: int) -> bool:
+    return file is not None and file.exists() and file.stat().st_ino == inode
 
 
 def _start(path: Path) -> None:
@@ -235,6 +260,10 @@ def _created(path: str | Path) -> sqlite3.Connection:
 
 def _check(database: sqlite3.Connection, path: Path) -> None:
     """Refuses a ledger that is damaged or of a newer version; brings an older one up to date."""
+    there = database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    # A view or a trigger could say, or keep, another account than the one that is booked.
+    if {(kind, name) for kind, name, _ in there} - OWN or "CONFLICT" in str(there).upper():
+        raise sqlite3.DatabaseError
     rows = database.execute("SELECT version, key FROM ledger").fetchall()
     version, key = rows[0] if len(rows) == 1 else (None, None)
     if isinstance(version, int) and version > VERSION:
@@ -248,14 +277,18 @@ def _check(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _connected(path: str | Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, PATIENCE, isolation_level=None, check_same_thread=False)
+    # Else a link to nowhere would be followed, and an empty file made there.
+    name = path if path == ":memory:" else f"{Path(path).absolute().as_uri()}?mode=rw"
+    return sqlite3.connect(
+        name, PATIENCE, isolation_level=None, check_same_thread=False, uri=name != path
+    )
 
 
 @contextlib.contextmanager
 def _transaction(database: sqlite3.Connection, commits: bool = True) -> Iterator[None]:
     """Nobody else writes meanwhile; what raises inside changes nothing."""
-    database.execute("BEGIN IMMEDIATE")
     try:
+        database.execute("BEGIN IMMEDIATE")
         yield
         database.execute("COMMIT" if commits else "ROLLBACK")
     except BaseException:
@@ -278,13 +311,6 @@ def _as_input_error(path: Path) -> Iterator[None]:
         else:
             what = "is damaged, or no ledger (restore it from a copy, or name another by --ledger)"
         raise InputError(f"{path} {what}; nothing was released") from None
-
-
-def _entries(database: sqlite3.Connection) -> list[Entry]:
-    entries = [Entry(*row) for row in database.execute(SELECT).fetchall()]
-    if not all(each.is_sound() for each in entries):
-        raise sqlite3.DatabaseError
-    return entries
 
 
 def _key(database: sqlite3.Connection) -> bytes:

@@ -23,7 +23,7 @@ from labeldp.named_mechanisms import (
     parameters_of,
     real_mechanism,
 )
-from labeldp.names import CONTROL, as_python, class_key, is_flat
+from labeldp.names import CONTROL, as_python, class_key, is_flat, printable
 from labeldp.support.validate import InputError, check_number
 
 VERSION = 2
@@ -303,7 +303,7 @@ def summary_of(manifest: Manifest, size: int, eps_spent: float) -> str:
         lines.append(f"{what} with probability {100 * kept:.0f} % ({changed})")
     if manifest.unit:
         lines.append(
-            f"a {manifest.unit.column} has at most {manifest.unit.most_rows} "
+            f"a {printable(manifest.unit.column)} has at most {manifest.unit.most_rows} "
             f"row{'s' if manifest.unit.most_rows > 1 else ''} here, and "
             f"spends at most eps={manifest.eps:g} on them"
         )
@@ -327,7 +327,8 @@ def _note_of_infinite_eps(manifest: Manifest) -> str | None:
     if isinstance(mechanism, AnswerTable) and (pair := mechanism.ruled_out()) is not None:
         answer, number = pair
         return (
-            f"eps=inf: the answer {answer} rules out {manifest.classes[number]} for certain, so "
+            f"eps=inf: the answer {printable(answer)} rules out "
+            f"{printable(manifest.classes[number])} for certain, so "
             "that nothing is promised to people who give it"
         )
     return "eps=inf is no privacy: the release holds the true labels (keep the file)"

@@ -18,7 +18,7 @@ WHOLE = re.compile(r"^\+?(-?)0*([0-9]+)(?:\.0*)?$")
 NUMBER = re.compile(r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$")
 OWN_SPELLING = re.compile(r"^(?:[A-Za-z][!-~]*|[1-9][0-9]*)\Z")
 """A name that has no other spelling, as most have none."""
-CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Signs that a terminal takes for commands. Headers of many tables have tabs and line ends."""
 
 
@@ -277,3 +277,8 @@ def capped(names: NDArray, most_rows: int | None) -> tuple[int, NDArray[np.bool_
     most = most_rows if most_rows is not None else int(before.max(initial=0)) + 1
     check_integer("most_rows", most, low=1)
     return most, before < most
+
+
+def printable(text: object) -> str:
+    """Returns a text in which a terminal finds no command, such as the escape sign."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in str(text))

@@ -60,7 +60,10 @@ def read_labels(table: TableFile, column: str, manifest: Manifest) -> SecretColu
     parts: list[NDArray] = [np.empty(0, kind)]
     digest = ColumnDigest()
     for labels in table.batches(column):
-        coded, wrong = _coded(labels, manifest)
+        try:
+            coded, wrong = _coded(labels, manifest)
+        except InputError as error:
+            raise InputError(f"{table.path}, column {column}: {error}") from None
         for row in wrong[:1]:
             what = _reason(labels.slice(row, 1), manifest)
             raise InputError(f"{table.path}, row {digest.size + row + 1}, column {column}: {what}")

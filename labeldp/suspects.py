@@ -128,7 +128,10 @@ def copies(table: TableFile, label: str) -> list[str]:
 
     In the first rows of the file, and only where that is no chance.
     """
-    head = table.head(FIRST_ROWS)
+    try:
+        head = table.head(FIRST_ROWS)
+    except InputError:  # a column of a strange type, which need not be read
+        return []
     codes, of_label = _codes(head[label])
     if len(head) < FEWEST_ROWS or not 2 <= of_label <= len(head) / 2:
         return []

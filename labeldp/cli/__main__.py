@@ -7,8 +7,8 @@ import warnings
 from typing import Any, TextIO
 
 from labeldp import __version__
-from labeldp.cli.arguments import OneLineParser, printable
-from labeldp.names import CONTROL
+from labeldp.cli.arguments import OneLineParser
+from labeldp.names import CONTROL, printable
 from labeldp.support.validate import InputError
 
 DESCRIPTION = """Learning from labels that stay secret (label differential privacy).

@@ -83,11 +83,6 @@ def add_table(parser: argparse.ArgumentParser, name: str, row_id: str) -> None:
     )
 
 
-def printable(text: object) -> str:
-    """Returns a text in which a terminal finds no command, such as the escape sign."""
-    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in str(text))
-
-
 def check_new(
     path: Path,
     *suffixes: str,

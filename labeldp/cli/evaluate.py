@@ -11,7 +11,8 @@ interval, and writes a picture: calibration and ROC curves, with the interval at
 import argparse
 from pathlib import Path
 
-from labeldp.cli.arguments import add_table, check_new, printable
+from labeldp.cli.arguments import add_table, check_new
+from labeldp.names import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

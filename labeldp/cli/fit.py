@@ -19,8 +19,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labeldp.cli.arguments import add_table, check_new, printable
-from labeldp.names import class_text
+from labeldp.cli.arguments import add_table, check_new
+from labeldp.names import class_text, printable
 from labeldp.support.validate import InputError, check_choice
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ def _print_accuracy(
           f"(95 % interval {estimate.low:.1%} to {estimate.high:.1%})")  # fmt: skip
     unit = release.manifest.unit
     if persons is None and unit is not None and unit.most_rows > 1:
-        print(f"that may be too high: {given.file} has no column {unit.column}, so that a model is "
-              "tried on persons of whom it knows other rows")  # fmt: skip
+        print(f"that may be too high: {given.file} has no column {printable(unit.column)}, so that "
+              "a model is tried on persons of whom it knows other rows")  # fmt: skip
     shares = class_shares(release, persons=persons)
     name = max(shares, key=lambda each: shares[each].value)
     print(f"always saying {printable(class_text(name))}: {shares[name].value:.1%} "

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from labeldp.cli.arguments import ROW_ID, add_table, check_new, printable
-from labeldp.names import class_text
+from labeldp.cli.arguments import ROW_ID, add_table, check_new
+from labeldp.names import class_text, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -125,7 +125,9 @@ def run(given: argparse.Namespace) -> int:
     rows = _rows(table, labels, ids, persons, given)
     blank = replace(blank, num_rows=rows.size)
 
-    ledger = Ledger(given.ledger or given.file.with_name(f"{given.file.name}.ledger"))
+    # A link to the file is the file; its ledger is beside the file.
+    file = given.file.resolve() if given.file.is_symlink() else given.file
+    ledger = Ledger(given.ledger or file.with_name(f"{file.name}.ledger"))
     is_new = not ledger.exists
     for note in [*ledger.settle(), *(f"{each} is removed: a release was cut off"
                                      for each in remove_torn(given.out))]:  # fmt: skip
@@ -142,6 +144,16 @@ def run(given: argparse.Namespace) -> int:
     if given.again and not ledger.exists:
         raise nothing
     row_ids = np.arange(rows.size) if ids is None else ids
+    suspects = [
+        *suspects_of_release(
+            table,
+            given.label,
+            given.row_id,
+            given.unit,
+            blank.row_eps,
+            of_numbers=bool(given.bounds),
+        )
+    ]  # of columns that may be unreadable: before anything is drawn
     charged = ledger.charge(blank, rows, again=given.again, options=COMMAND, file=given.out)
     with charged as (made, before), replacing(given.out) as partial:
         if given.again and not before.entries:
@@ -151,9 +163,7 @@ def run(given: argparse.Namespace) -> int:
             partial, labels.coded[kept], made, ids=row_ids[kept], spent=spent, seed=given.seed
         )
         check_new(given.out, ".parquet", advice=USE_IT)  # another command may have written it
-    suspects = suspects_of_release(
-        table, given.label, given.row_id, given.unit, made.row_eps, of_numbers=bool(given.bounds)
-    )
+        ledger.check_holds(made)
     for note in [*before.notes, *suspects]:
         warnings.warn(note, stacklevel=1)
     warn(made, len(spent), stacklevel=1)

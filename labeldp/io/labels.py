@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from labeldp.io.tables import is_empty
 from labeldp.names import label_texts
+from labeldp.support.validate import InputError
 
 NOT_SHOWN = "it is not shown, as labels are secret"
 
@@ -19,9 +20,25 @@ def texts_of(labels: pa.Array) -> tuple[list[str], NDArray[np.int64]]:
     Numbers and truth values become texts as `label_texts` says; a missing one is empty.
     """
     encoded = labels if pa.types.is_dictionary(labels.type) else labels.dictionary_encode()
-    texts = [*label_texts(encoded.dictionary.to_pandas().tolist()), ""]
+    texts = [*label_texts(plain_values(encoded.dictionary)), ""]
     places = encoded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
     return texts, places.astype(np.int64)
+
+
+def plain_values(labels: pa.Array) -> list[object]:
+    """Returns labels as Python values.
+
+    Raises:
+        InputError: one that has none, such as a time of nanoseconds; Arrow's message would show it.
+    """
+    try:
+        labels.validate(full=True)
+        return labels.to_pandas().tolist()
+    except (pa.ArrowException, ValueError, OverflowError):
+        raise InputError(
+            f"a label is no value of its type, {labels.type}, that has a text (write the column as "
+            f"text; {NOT_SHOWN})"
+        ) from None
 
 
 def codes_of(labels: pa.Array, classes: pd.Index) -> NDArray[np.int64]:
@@ -71,5 +88,5 @@ def numbers_of(labels: pa.Array) -> NDArray[np.float64]:
     """Returns labels as numbers, float64 (n,); NaN where one is none."""
     if pa.types.is_integer(labels.type) or pa.types.is_floating(labels.type):
         return labels.to_numpy(zero_copy_only=False).astype(np.float64)
-    texts = pd.Series(label_texts(labels.to_pandas().tolist()))
+    texts = pd.Series(label_texts(plain_values(labels)))
     return pd.to_numeric(texts, errors="coerce").to_numpy(np.float64)

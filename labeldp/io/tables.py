@@ -150,6 +150,8 @@ class TableFile:
         """
         ((_, column),) = self._columns([self.check_column(option, name)])
         is_text = pa.types.is_string(column.type)
+        if is_text and not _is_utf8(column):
+            raise self._error(name, "it has a name that is no text in UTF-8 (write it as UTF-8)")
         if is_text and pc.any(pc.match_substring(column, "\0")).as_py():
             raise self._error(name, "it has a name with a NUL byte (write it as text)")
         for row in np.flatnonzero(is_empty(column))[:1]:
@@ -158,9 +160,10 @@ class TableFile:
             with contextlib.suppress(pa.ArrowInvalid):  # too long for 64 bits
                 column = pc.cast(column, pa.int64())
         self._check_type(column.type, name, "names")
-        is_rounded = (pa.types.is_floating(column.type) and pc.any(pc.greater(column, EXACT))) or (
-            is_text and pc.any(pc.match_substring_regex(column, LONG_EXPONENT))
-        )
+        is_rounded = (
+            pa.types.is_floating(column.type)
+            and pc.any(pc.greater(pc.cast(column, pa.float64()), EXACT))
+        ) or (is_text and pc.any(pc.match_substring_regex(column, LONG_EXPONENT)))
         if is_rounded and is_rounded.as_py():
             raise self._error(
                 name,
@@ -172,7 +175,13 @@ class TableFile:
             names = column.to_numpy(zero_copy_only=False)
             names = names.astype(str) if is_text else names
         else:
-            names = np.array([str(each) for each in column.to_pylist()])
+            try:
+                column.validate(full=True)
+                names = np.array([str(each) for each in column.to_pylist()])
+            except (pa.ArrowException, ValueError, OverflowError):
+                raise self._error(
+                    name, f"it is no {column.type} that has a text (write it as text)"
+                ) from None
         if not are_distinct or (is_plain and len(column.unique()) == len(column)):
             return names
         for row in np.flatnonzero(pd.Index(names).duplicated())[:1]:
@@ -321,7 +330,8 @@ class TableFile:
             yield
         except InputError:
             raise
-        except (pa.ArrowException, ValueError, OSError, EOFError, KeyError, zlib.error) as error:
+        except (pa.ArrowException, ValueError, OSError, EOFError, KeyError, zlib.error,
+                OverflowError) as error:  # fmt: skip
             raise InputError(self._reason(" ".join(str(error).split()))) from None
 
     def _reason(self, message: str) -> str:
@@ -340,6 +350,7 @@ class TableFile:
                 f"{self.separator!r} that is too much or missing? one inside a cell needs quotes)"
             )
         message = re.sub(r"(Row #\d+: ).*", r"\1...", message)  # which quotes the row
+        message = re.sub(r"(Value|Wrapping|year) .*", r"\1 ...", message)  # or a cell
         return f"{name} cannot be read as a table: {message[:200]}"
 
     def _check_type(self, kind: pa.DataType, name: str, what: str) -> None:
@@ -508,3 +519,11 @@ def is_empty(values: pa.Array) -> NDArray[np.bool_]:
         blank = pc.equal(pc.utf8_trim_whitespace(values), "").fill_null(True)
         missing = missing | blank.to_numpy(zero_copy_only=False)
     return missing
+
+
+def _is_utf8(texts: pa.Array) -> bool:
+    try:
+        texts.validate(full=True)
+    except pa.ArrowException:
+        return False
+    return True

@@ -382,7 +382,7 @@ def test_a_booking_whose_file_is_gone_counts_and_is_told(monkeypatch, capsys):
 def as_version_1(path):
     """Writes a ledger as versions before December 2026 did."""
     with sqlite3.connect(path) as database:
-        for column in ("row_id", "any_order"):
+        for column in ("row_id", "any_order", "row_keys"):
             database.execute(f"ALTER TABLE releases DROP COLUMN {column}")
         database.execute("UPDATE ledger SET version = 1")
 
@@ -397,6 +397,68 @@ def test_a_ledger_of_an_older_version_goes_on(more, capsys):
     assert release(A, "r3", *OTHER, "--again") == 2
 
 
+@pytest.mark.parametrize("point", ["replace", "check_holds"])
+def test_an_interrupt_leaves_no_release_that_is_not_booked(point, monkeypatch, capsys):
+    # The file had its name, and its entry was taken off.
+    original = os.replace
+
+    def interrupted(old, new):
+        original(old, new)
+        if str(new).endswith("r.parquet"):
+            raise KeyboardInterrupt
+
+    def booked(self, manifest):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if point == "replace":
+            patch.setattr(os, "replace", interrupted)
+        else:
+            patch.setattr(ldp.Ledger, "check_holds", booked)
+        assert release(A, "r", *ID) == 130
+    is_there = Path("r.parquet").exists()
+    assert is_there == (point == "replace")
+    assert len(ldp.Ledger("t.csv.ledger").entries()) == is_there
+    assert not list(Path().glob(".*.partial"))
+    assert release(A, "s", *ID) == (2 if is_there else 0)
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_ledger_that_is_moved_meanwhile_ends_the_release(moved, monkeypatch, capsys):
+    assert release(B, "q", *ID) == 0
+    older = Path("t.csv.ledger").read_bytes()
+    original = streaming.draw
+
+    def draw(*given):
+        os.remove("t.csv.ledger")
+        _ = moved or Path("t.csv.ledger").write_bytes(older)
+        return original(*given)
+
+    monkeypatch.setattr(streaming, "draw", draw)
+    assert release(A, "r", *ID) == 2
+    refused(capsys, "t.csv.ledger was moved or replaced", "nothing was released")
+    assert not Path("r.parquet").exists()
+
+
+def test_a_part_of_an_earlier_release_stands_for_its_own_rows_only():
+    assert release(A, "r1", *ID, "--ledger", "x") == 0
+    assert release(A, "r2", *ID, "--ledger", "x", "--again") == 0
+    ldp.load_release("r1.parquet")[:3].save("part.parquet")
+    os.remove("r1.parquet")
+    books = ["--book", "part.parquet", "--book", "r2.parquet"]
+    assert release(A, "r3", *ID, "--ledger", "y", "--again", *books) == 0
+    assert min(spent("r3").values()) == 3  # r2 says that its rows have spent 2
+
+
+def test_a_link_to_the_file_has_its_ledger(capsys):
+    assert release(A, "r", *ID) == 0
+    os.symlink("t.csv", "link.csv")
+    Path("o").mkdir()
+    given = ["release", "link.csv", "--label", "answer", "--classes", "yes,no", "--eps", "1"]
+    assert main([*given, *ID, "--out", "o/r.parquet"]) == 2
+    refused(capsys, "t.csv.ledger", "--again")
+
+
 EDITS = [
     "ledger SET version = NULL", "ledger SET version = 'one'", "ledger SET version = 0",
     "ledger SET key = NULL", "ledger SET key = x'00'", "releases SET keys = substr(keys, 1, 5)",
@@ -405,8 +467,26 @@ EDITS = [
     "releases SET name = NULL", "releases SET identity = NULL", "releases SET label = x'ff'",
     "releases SET label = CAST(x'ff' AS TEXT)", "releases SET kind = 'house'",
     "releases SET size = -1", "releases SET size = 3", "releases SET size = 'many'",
-    "releases SET digest = 5", "releases SET row_id = x'05'", "releases SET file = NULL",
+    "releases SET identity = char(27)", "releases SET digest = 5",
+    "releases SET row_id = x'05'", "releases SET file = NULL",
 ]  # fmt: skip
+
+
+OTHER_TABLES = [
+    "CREATE TRIGGER t AFTER INSERT ON releases BEGIN DELETE FROM releases; END",
+    "ALTER TABLE releases RENAME TO r; CREATE VIEW releases AS SELECT * FROM r",
+    "CREATE TABLE more (x)",
+]
+
+
+@pytest.mark.parametrize("statements", OTHER_TABLES)
+def test_a_ledger_holds_its_two_tables_only(statements, capsys):
+    # A trigger took off what was booked, and the release went out.
+    assert release(A, "r1", *ID, "--ledger", "x") == 0
+    for statement in statements.split("; CREATE VIEW") if "VIEW" in statements else [statements]:
+        _changed(statement if statement[:1] != " " else f"CREATE VIEW{statement}")
+    assert release(A, "r2", *ID, "--ledger", "x", "--again") == 2
+    refused(capsys, "x is damaged")
 
 
 @pytest.mark.parametrize("edit", EDITS)
@@ -478,6 +558,16 @@ def test_other_row_ids_of_the_same_labels_are_refused_in_python(order, again):
         ldp.privatize(labels[order], **other, **GIVEN)
     labels[0] = "no" if labels[0] == "yes" else "yes"
     assert ldp.privatize(labels, **other, **GIVEN).eps_spent == 1
+
+
+def test_persons_and_their_rows_are_not_released_twice_in_a_program():
+    # Rows that were released under persons were free again under their own ids.
+    ledger, persons = ldp.Ledger(), np.arange(200) // 2
+    ldp.privatize(LABELS, row_ids=range(200), persons=persons, ledger=ledger, **GIVEN)
+    for rows in (slice(0, 10), slice(None)):
+        with pytest.raises(BudgetError, match="persons were counted"):
+            ids = np.arange(200)[rows]
+            ldp.privatize(LABELS[::-1][rows], row_ids=ids, ledger=ledger, **GIVEN)
 
 
 def test_few_labels_are_equal_by_chance():

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import labeldp as ldp
@@ -102,6 +104,29 @@ def test_what_parquet_holds_but_labels_is_one_line(table, capsys):
     [line] = capsys.readouterr().err.splitlines()
     assert ("column answer" if "answer" in table else "columns: 0, answers") in line
     assert "header" not in line
+
+
+ODD_VALUES = [
+    pa.array([424242001, 0], pa.time64("ns")),
+    pa.array([4242420, 0], pa.date32()),
+    pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 4, 5], np.int32)),
+                                pa.py_buffer(b"hiv\xffy")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ODD_VALUES, ids=lambda each: str(each.type))
+@pytest.mark.parametrize("whose", ["answer", "id", "x"])
+def test_a_value_without_a_text_is_one_line_that_does_not_show_it(column, whose, capsys):
+    # Arrow's own message, in a traceback, showed the label.
+    columns = {"answer": pa.array(["yes", "no"]), "id": pa.array([1, 2]), "x": pa.array([1, 2])}
+    pq.write_table(pa.table(columns | {whose: column}), "p.parquet")
+    is_read = whose == "x" or (whose == "id" and pa.types.is_time(column.type))
+    assert release("p.parquet", "--row-id", "id") == (0 if is_read else 2)
+    said = capsys.readouterr().err
+    assert "hiv" not in said and "424242" not in said
+    if not is_read:
+        assert said.count("\n") == 1 and "p.parquet" in said
+        assert os.listdir() == ["p.parquet"]
 
 
 def test_many_parts_hold_every_row_once_with_noise_of_its_own(people, monkeypatch, capsys):

@@ -266,9 +266,9 @@ class RowAccount:
         """Returns what the payers have spent on all releases in the ledger."""
         total, entries, notes = np.zeros(self.rows.size), [], []
         for each in self.known:
-            paid = self._paid(each, again)
-            if paid.any():
-                total += self._per_payer(paid, each)
+            costs = self._costs(each, again)
+            if costs.any():
+                total += costs
                 entries.append(each)
         if self.known and not entries and self.path is not None:
             notes.append(
@@ -277,59 +277,55 @@ class RowAccount:
             )
         return Before(total, tuple(entries), tuple(notes))
 
-    def _paid(self, each: Entry, again: bool) -> NDArray[np.bool_]:
-        """Returns which rows' payers paid for an entry, bool (N,)."""
-        kind, none = self.rows.kind, np.zeros(self.rows.size, bool)
+    def _costs(self, each: Entry, again: bool) -> NDArray[np.float64]:
+        """Returns what each row's payer spent on an entry, (N,)."""
+        kind = self.rows.kind
         if {each.kind, kind} == {ROW, PERSON} and self.rows.ids is not None:
             what = "row by row" if each.kind == ROW else "and persons were counted"
             if _among(self.row_keys, _array(each.keys if kind == PERSON else each.row_keys)).any():
                 raise self._refused(each, what, each.kind)
         if each.kind == kind != PLACE:
             paid = _among(self.payers, _array(each.keys))
-            if not paid.any() and self._are_same_labels(each):
-                raise self._refused(each, "under other names", ROW if kind == ROW else PERSON)
-            return paid
-        if each.kind == PERSON:
-            if self._are_same_labels(each):
-                raise self._refused(each, "and persons were counted", PERSON)
-            return none
+            if not paid.any() and self._has_labels_of(each):
+                raise self._refused(each, "under other names", kind)
+            return np.where(paid, each.eps, 0.0)
         # Without names a table is known by all its labels together. Of a file that has one naming,
         # nothing but that can be; in the memory of a program there are many tables.
-        are_counted = each.kind == kind == PLACE
-        is_same = self._is_same_column(each) if are_counted else self._are_same_labels(each)
+        is_same = self._has_labels_of(each, in_place=each.kind == kind)
+        if each.kind == PERSON:
+            if is_same:
+                raise self._refused(each, "and persons were counted", PERSON)
+            return np.zeros(self.rows.size)
         if self.path is not None and not is_same:
             raise InputError(
                 f"{self.path} knows rows by their places, and column {each.label} is not what it "
                 "was when it was released: rows may have moved (release the file as it was; "
                 f"{self.options['ledger']} is for really other rows)"
             )
-        if is_same or (again and each.size == self.rows.size):
-            return np.arange(self.rows.size) < each.size
-        return none
-
-    def _per_payer(self, paid: NDArray[np.bool_], each: Entry) -> NDArray[np.float64]:
-        """Returns what each row's payer spent on an entry, (N,)."""
-        if self.rows.persons is None or each.kind == PERSON:
-            return np.where(paid, each.eps, 0.0)
+        is_counted = is_same or (again and each.size == self.rows.size)
+        costs = np.where(is_counted & (np.arange(self.rows.size) < each.size), each.eps, 0.0)
+        if kind != PERSON:
+            return costs
         who = np.unique(self.payers, return_inverse=True)[1]  # a person of several rows
-        return np.bincount(who, np.where(paid, each.eps, 0.0))[who].astype(np.float64)
+        return np.bincount(who, costs)[who].astype(np.float64)
 
-    def _is_same_column(self, each: Entry) -> bool:
-        """Returns whether the file still has the column that was released, in the same order."""
-        return self._agrees(each.digest, each.label, any_order=False, chance=1)
+    def _has_labels_of(self, each: Entry, *, in_place: bool = False) -> bool:
+        """Returns whether the file has the column that was released, and not by chance.
 
-    def _are_same_labels(self, each: Entry) -> bool:
-        """Returns whether the labels are those of an entry, in any order, and not by chance."""
-        return self._agrees(
-            each.digest, each.label, any_order=False, chance=SAME_ORDER
-        ) or self._agrees(each.any_order, each.label, any_order=True, chance=SAME_COUNTS)
-
-    def _agrees(self, wanted: bytes, label: str, *, any_order: bool, chance: float) -> bool:
-        for column in {self.rows.label, label} if wanted else ():
-            digest = self.rows.digest_of(column)
-            if digest is None or digest.chance(any_order) > chance:
+        In place, in the same order; else in any order.
+        """
+        for column in {self.rows.label, each.label} if each.digest else ():
+            if (digest := self.rows.digest_of(column)) is None:
                 continue
-            if self._keyed(digest.any_order() if any_order else digest.in_order()) == wanted:
+            if digest.chance(any_order=False) <= (1 if in_place else SAME_ORDER) and (
+                self._keyed(digest.in_order()) == each.digest
+            ):
+                return True
+            if (
+                not in_place
+                and digest.chance(any_order=True) <= SAME_COUNTS
+                and (self._keyed(digest.any_order()) == each.any_order)
+            ):
                 return True
         return False
 

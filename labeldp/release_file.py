@@ -72,57 +72,44 @@ def read_parts(path: Path) -> tuple[NDArray, NDArray, NDArray, Manifest]:
     Raises:
         InputError: there is no such file, it is not a Parquet file, or it holds no release.
     """
-    if not path.is_file():
-        raise InputError(f"there is no file {path}")
-    try:
-        table = pq.read_table(path, partitioning=None)
-    except (pa.ArrowInvalid, OSError):
-        raise InputError(f"{path} is not a Parquet file") from None
-    metadata = table.schema.metadata or {}
-    if KEY not in metadata or table.column_names != COLUMNS:
-        raise InputError(f"{path} holds no release (write one by `labeldp release`)")
-    try:
-        manifest = Manifest.from_json(metadata[KEY].decode(errors="replace"))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    for name in COLUMNS[1:]:
-        kind = table.schema.field(name).type
-        is_list = pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind)
-        values = kind.value_type if is_list and name == "released" else kind
-        is_number = pa.types.is_integer(values) or pa.types.is_floating(values)
-        is_bytes = pa.types.is_fixed_size_binary(kind) and name == "released"
-        if not (is_number or is_bytes) or table[name].null_count:
-            raise InputError(f"{path} holds no release: its column {name} is not all numbers")
+    table, spent, manifest = _read(path, COLUMNS)
     _warn_of_row_groups(path)
+    messages = _array(table["released"], len(manifest.classes))
     # Arrow's memory may not be written to.
-    parts = (
-        _array(table["released"], len(manifest.classes)),
-        table["row"].to_numpy(),
-        table["eps_spent"].to_numpy(),
-    )
-    messages, row_ids, spent = (np.array(part) for part in parts)
-    if spent.ndim != 1:
-        raise InputError(f"{path} holds no release: its column eps_spent is not all numbers")
-    return messages, row_ids, *_named(path, spent, manifest)
+    return np.array(messages), np.array(table["row"].to_numpy()), np.array(spent), manifest
 
 
 def read_rows(path: Path) -> tuple[NDArray, NDArray[np.float64], Manifest]:
-    """Returns row ids, costs and manifest of a release, without what was released.
+    """Returns row ids, costs and manifest, without what was released; errors as `read_parts`."""
+    table, spent, manifest = _read(path, ["row", "eps_spent"])
+    return table["row"].to_numpy(), spent, manifest
 
-    Raises:
-        InputError: the file holds no release.
-    """
+
+def _read(path: Path, columns: list[str]) -> tuple[pa.Table, NDArray[np.float64], Manifest]:
+    """Returns columns of a release, the costs among them as of now, and its manifest."""
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
     try:
-        metadata = pq.read_schema(path).metadata or {}
-        manifest = Manifest.from_json(metadata[KEY].decode(errors="replace"))
-        table = pq.read_table(path, columns=[COLUMNS[0], COLUMNS[2]], partitioning=None)
-        spent = np.asarray(table["eps_spent"].to_numpy(), dtype=np.float64)
-        return table["row"].to_numpy(), *_named(path, spent, manifest)
+        schema = pq.read_schema(path)
+        is_release = KEY in (schema.metadata or {}) and schema.names == COLUMNS
+        table = pq.read_table(path, columns=columns, partitioning=None) if is_release else None
+    except (pa.ArrowException, OSError):
+        raise InputError(f"{path} is not a Parquet file") from None
+    if table is None:
+        raise InputError(f"{path} holds no release (write one by `labeldp release`)")
+    try:
+        manifest = Manifest.from_json(schema.metadata[KEY].decode(errors="replace"))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
-        reason = " ".join(str(error).split())[:100]
-        raise InputError(f"{path} holds no release: {reason}") from None
+    for name in columns[1:]:
+        kind, is_released = schema.field(name).type, name == "released"
+        is_list = pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind)
+        values = kind.value_type if is_list and is_released else kind
+        is_number = pa.types.is_integer(values) or pa.types.is_floating(values)
+        is_bytes = pa.types.is_fixed_size_binary(kind) and is_released
+        if not (is_number or is_bytes) or table[name].null_count:
+            raise InputError(f"{path} holds no release: its column {name} is not all numbers")
+    return table, *_named(path, table["eps_spent"].to_numpy(), manifest)
 
 
 def _named(

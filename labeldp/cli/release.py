@@ -12,6 +12,7 @@ FILE may be larger than memory; the columns of --row-id, --unit and --label must
 """
 
 import argparse
+import functools
 import math
 import warnings
 from collections.abc import Sequence
@@ -227,14 +228,11 @@ def _rows(
     from labeldp.accounted_rows import AccountedRows, ColumnDigest
     from labeldp.streaming import digest_of_column
 
-    digests: dict[str, ColumnDigest] = {given.label: labels.digest}
-
+    @functools.cache
     def digest_of(column: str) -> ColumnDigest | None:
-        if column not in digests:
-            if column not in table.names:
-                return None
-            digests[column] = digest_of_column(table, column)
-        return digests[column]
+        if column == given.label:
+            return labels.digest
+        return digest_of_column(table, column) if column in table.names else None
 
     return AccountedRows(
         labels.digest.size, digest_of, given.label, ids, given.row_id or "", persons,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from labeldp.losses import Loss
-from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.base import Measurement
 from labeldp.store import LabelStore
 from labeldp.supervision import Classifier, Fitted, Supervision
 from labeldp.support.validate import InputError
@@ -265,7 +265,7 @@ class Learner(ABC):
     trust: ClassVar[str] = "local"
     """'central' where the learner itself has a curator count labels, whatever the mechanism is."""
 
-    def check(self, mechanism: Mechanism, model: Model) -> None:
+    def check(self, mechanism: Measurement, model: Model) -> None:
         """Refuses what the learner cannot work with; a run asks before any work.
 
         Raises:
@@ -278,7 +278,7 @@ class Learner(ABC):
         self,
         features: Tensor,
         store: LabelStore,
-        mechanism: Mechanism,
+        mechanism: Measurement,
         model: Model,
         session: Session,
     ) -> Fitted:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from labeldp.audit.audit import TOLERANCE, skewed_prior
 from labeldp.audit.exact import formula_epsilon
-from labeldp.mechanisms import ClassMechanism, ClippingMechanism, LabelEnhancement, Mechanism
+from labeldp.mechanisms import ClassMechanism, ClippingMechanism, LabelEnhancement
 from labeldp.named_mechanisms import MEASUREMENTS
 from labeldp.support.files import write_text
 from labeldp.support.validate import InputError
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
         measurements[name] = hydra.utils.instantiate(config, _convert_="all")
     rows = []
     for name, measurement in sorted(measurements.items()):
-        if isinstance(measurement, LabelEnhancement) or not getattr(measurement, "private", True):
+        if isinstance(measurement, LabelEnhancement) or not measurement.private:
             continue
         if isinstance(measurement, ClippingMechanism):
             measurement = replace(measurement, clip=1.0)  # what is found does not depend on it
@@ -50,8 +50,7 @@ def main(arguments: list[str]) -> int:
                     found, _ = formula_epsilon(at_eps, classes or 3, prior)
                 except InputError:  # it refuses the case
                     continue
-                protects = at_eps.protects if isinstance(at_eps, Mechanism) else "labels"
-                trust = (at_eps.trust, protects, at_eps.delta)
+                trust = (at_eps.trust, at_eps.protects, at_eps.delta)
                 rows.append((name, *trust, classes, eps, found, found <= eps + TOLERANCE))
     columns = ["mechanism", "trust", "protects", "delta", "classes", "claimed", "found", "holds"]
     table = pd.DataFrame(rows, columns=columns).astype({"classes": "Int64"})

@@ -35,7 +35,6 @@ from labeldp.mechanisms import (
     LabelEnhancement,
     LaplaceHistogram,
     Measurement,
-    Mechanism,
     NoisyMoments,
     PateFM,
     RealMechanism,
@@ -300,8 +299,7 @@ def audit(
     worst = max(found, key=lambda name: found[name][0])
     exact, how = found[worst]
     how += f" ({worst} prior)" if is_of_classes else ""
-    is_private = not isinstance(measurement, Mechanism) or measurement.private
-    if not is_private or math.isinf(measurement.eps):
+    if not measurement.private or math.isinf(measurement.eps):
         return Audit(math.inf, exact, how, ())
     if draws and is_of_classes:
         check_integer("draws", draws, low=4 * num_classes)

@@ -25,7 +25,6 @@ from labeldp.mechanisms import (
     ExponentialCubes,
     FullCubeMeans,
     GroupMechanism,
-    GroupSums,
     Laplace,
     LaplaceHistogram,
     LocalFull,
@@ -106,7 +105,7 @@ def class_channels(
 
     def sums(numbers: Tensor, generator: Generator) -> Tensor:
         size = len(numbers)
-        asked = GroupSums(mechanism, torch.arange(size), size)
+        asked = mechanism.over(torch.arange(size), size)
         single = release(numbers[:1], torch.Generator().manual_seed(0))
         found = asked(labels[numbers], num_classes, generator)
         return found.argmax(1) if single.dim() == 1 else found.to(single.dtype)
@@ -123,9 +122,9 @@ def class_channels(
     channels = [first]
     # Sums and messages take no prior: they are drawn as without one.
     if prior is None and chunk > 1000:
-        channels.append(replace(first, name="GroupSums", ask=sums, chunk=min(chunk, 20_000)))
+        channels.append(replace(first, name="group sums", ask=sums, chunk=min(chunk, 20_000)))
     if prior is None and not isinstance(form, AsReleased):  # leaves by draws of its own
-        channels.append(replace(first, name="Messages", ask=messages))
+        channels.append(replace(first, name="messages", ask=messages))
     return channels
 
 
@@ -144,13 +143,13 @@ def real_channels(mechanism: RealMechanism, bound: float = 1.0) -> list[Channel]
 
     def sums(numbers: Tensor, generator: Generator) -> Tensor:
         size = len(numbers)
-        return GroupSums(mechanism, torch.arange(size), size)(labels[numbers], bound, generator)
+        return mechanism.over(torch.arange(size), size)(labels[numbers], bound, generator)
 
     def law(outputs: Tensor) -> Tensor:
         return mechanism.log_density(outputs, clipped, bound)
 
     first = Channel("release", tuple(f"label {value:g}" for value in ends), release, law)
-    return [first, replace(first, name="GroupSums", ask=sums)]
+    return [first, replace(first, name="group sums", ask=sums)]
 
 
 def group_channels(mechanism: GroupMechanism) -> list[Channel]:
@@ -193,7 +192,7 @@ def copies(
     def ask(numbers: Tensor, generator: Generator) -> Tensor:
         copy = count * torch.arange(len(numbers))
         groups = (members[numbers] + copy[:, None]).flatten()
-        asked = GroupSums(mechanism, groups, count * len(numbers))
+        asked = mechanism.over(groups, count * len(numbers))
         answers = asked(labels[numbers].flatten(), limit, generator)
         return read(answers.unflatten(0, (len(numbers), count)))
 
@@ -222,7 +221,7 @@ def _cube_classes(mechanism: ExponentialCubes) -> Channel:
     table = torch.stack(tables, 1)
     inputs = tuple(f"class {label} in group {group}" for group, label in own)
     ask = copies(mechanism, K, contents, lambda answers: answers[:, 0] * K + answers[:, 1])
-    return Channel("GroupSums", inputs, ask, lambda outputs: table[outputs])
+    return Channel("group sums", inputs, ask, lambda outputs: table[outputs])
 
 
 def _cluster_counts(mechanism: NoisyClusters) -> Channel:
@@ -241,7 +240,7 @@ def _cluster_counts(mechanism: NoisyClusters) -> Channel:
         return certain(GoodnessOfFit(min(1.0, len(values) * min(values)), 0.0))
 
     return Channel(
-        "GroupSums",
+        "group sums",
         tuple(f"class {label}" for label in range(K)),
         copies(mechanism, K, contents),
         lambda outputs: laplace_law(outputs, means, mechanism.scale),
@@ -286,7 +285,7 @@ def _cube_means(mechanism: CubeMeans, bound: float = 1.0) -> Channel:
         return misfit(*asked(few), len(own), draws, own_stream(generator, "few"))
 
     inputs = tuple(f"label {value:g} in group {group}" for group, value in own)
-    return Channel("GroupSums", inputs, *asked(others), chunk=20_000, noise=noise)
+    return Channel("group sums", inputs, *asked(others), chunk=20_000, noise=noise)
 
 
 def _local_classes(mechanism: LocalFull) -> Channel:
@@ -298,7 +297,7 @@ def _local_classes(mechanism: LocalFull) -> Channel:
 
     def answer(number: int, groups: int, generator: Generator) -> Tensor:
         group, label = (torch.tensor([part]) for part in own[number])
-        return GroupSums(mechanism, group, groups)(label, 2, generator)
+        return mechanism.over(group, groups)(label, 2, generator)
 
     def ask(numbers: Tensor, generator: Generator) -> Tensor:
         return torch.stack([answer(n, 2, generator).flatten() for n in numbers.tolist()])
@@ -308,7 +307,7 @@ def _local_classes(mechanism: LocalFull) -> Channel:
         return laplace_fit(rows[2:].flatten(), mechanism.class_scale)
 
     return Channel(
-        "GroupSums, classes",
+        "group sums, classes",
         tuple(f"class {label} in group {group}" for group, label in own),
         ask,
         lambda outputs: laplace_law(outputs, means, mechanism.class_scale),
@@ -331,7 +330,8 @@ def _local_values(mechanism: LocalFull, bound: float = 1.0) -> Channel:
     def answer(number: int, groups: int, generator: Generator) -> Tensor:
         group, value = own[number]
         label = torch.tensor([value], dtype=torch.float64)
-        sums = mechanism.noisy_sums(label, bound, torch.tensor([group]), groups, generator)
+        asked = mechanism.over(torch.tensor([group]), groups)
+        sums = asked.noisy_sums(label, bound, generator)
         return torch.stack(sums)
 
     def ask(numbers: Tensor, generator: Generator) -> Tensor:
@@ -348,7 +348,7 @@ def _local_values(mechanism: LocalFull, bound: float = 1.0) -> Channel:
         return all_of([*fits, laplace_fit(sizes, mechanism.size_scale)])
 
     return Channel(
-        "GroupSums, real labels",
+        "group sums, real labels",
         tuple(f"label {value:g} in group {group}" for group, value in own),
         ask,
         lambda outputs: laplace_law(outputs, (means / scales[:, None]).flatten(1), 1.0),

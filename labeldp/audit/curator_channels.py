@@ -1,6 +1,7 @@
 """Sums, gradients and votes that a curator makes noisy, as channels that an audit draws from."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -11,7 +12,7 @@ from torch import Generator, Tensor
 from labeldp.audit.channels import Channel
 from labeldp.audit.fit import DETECTED, GoodnessOfFit, certain, misfit, own_stream
 from labeldp.audit.statistics import FEWEST
-from labeldp.mechanisms import ClassSums, LabelDPPro, NoisyDescent, NoisyMoments, PateFM
+from labeldp.mechanisms import LabelDPPro, NoisyMoments, PateFM
 from labeldp.mechanisms.pate import REFUSED
 
 CLASSES = 3
@@ -37,7 +38,7 @@ def sums_channels(mechanism: NoisyMoments | LabelDPPro) -> list[Channel]:
 
     def ask(numbers: Tensor, generator: Generator) -> Tensor:
         size = len(numbers)
-        sums = ClassSums(mechanism, torch.eye(size))(numbers, CLASSES, generator)
+        sums = replace(mechanism, rows=torch.eye(size))(numbers, CLASSES, generator)
         return sums.reshape(steps, size, CLASSES).transpose(0, 1).reshape(size, steps * CLASSES)
 
     def law(outputs: Tensor) -> Tensor:
@@ -61,7 +62,7 @@ def sums_channels(mechanism: NoisyMoments | LabelDPPro) -> list[Channel]:
 
     inputs = tuple(f"class {label}" for label in range(CLASSES))
     most = MOST_ENTRIES // (steps * CLASSES) if steps > 1 else 4_000_000
-    sums = Channel("ClassSums", inputs, ask, law, most, chunk, noise, mechanism.delta)
+    sums = Channel("class sums", inputs, ask, law, most, chunk, noise, mechanism.delta)
     return [sums, _descent(mechanism)] if isinstance(mechanism, LabelDPPro) else [sums]
 
 
@@ -105,7 +106,7 @@ def _descent(mechanism: LabelDPPro) -> Channel:
     def ask(numbers: Tensor, generator: Generator, width: int = 1) -> Tensor:
         size = len(numbers)
         recorded = _Recorded(pulls, size, width)
-        NoisyDescent(mechanism, recorded, "audit")(numbers, CLASSES, generator)
+        replace(mechanism, descent=recorded)(numbers, CLASSES, generator)
         # Along what the example pulls: as far as its length, whatever the weights are.
         seen = torch.stack(recorded.seen, 1).reshape(size, width, steps).sum(1)
         return share * size * seen / math.sqrt(width)
@@ -127,7 +128,7 @@ def _descent(mechanism: LabelDPPro) -> Channel:
 
     inputs = tuple(f"pull {float(pull):+g}" for pull in pulls)
     most = MOST_ENTRIES // (steps * CLASSES)
-    return Channel("NoisyDescent", inputs, ask, law, most, AT_ONCE, noise, mechanism.delta)
+    return Channel("noisy descent", inputs, ask, law, most, AT_ONCE, noise, mechanism.delta)
 
 
 class _Recorded:
@@ -170,7 +171,7 @@ def votes_channel(mechanism: PateFM) -> Channel:
         return torch.stack([_told(mechanism, released) for released in runs])
 
     return Channel(
-        "TeacherVotes",
+        "teacher votes",
         tuple(f"class {label}" for label in range(CLASSES)),
         ask,
         lambda outputs: outputs.double() @ laws.T,

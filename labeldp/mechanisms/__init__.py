@@ -2,6 +2,7 @@
 
 from labeldp.mechanisms.base import (
     ClassMechanism,
+    GroupSums,
     LabelMechanism,
     Measurement,
     Mechanism,
@@ -22,7 +23,6 @@ from labeldp.mechanisms.groups import (
     FullCubeMeans,
     FullExponentialCubes,
     GroupMechanism,
-    GroupSums,
     LaplaceHistogram,
     LocalFull,
     NoisyClusters,
@@ -30,9 +30,9 @@ from labeldp.mechanisms.groups import (
 from labeldp.mechanisms.hadamard import HadamardResponse
 from labeldp.mechanisms.label_enhancement import LabelEnhancement
 from labeldp.mechanisms.laplace import AdditiveLaplace, ClippedLaplace, ClippingMechanism, Laplace
-from labeldp.mechanisms.moments import ClassSums, LabelDPPro, NoisyDescent, NoisyMoments
+from labeldp.mechanisms.moments import ClassSums, LabelDPPro, NoisyMoments
 from labeldp.mechanisms.optimal import OptimalMechanism
-from labeldp.mechanisms.pate import PateFM, TeacherVotes
+from labeldp.mechanisms.pate import PateFM
 from labeldp.mechanisms.real_response import RPWithPrior, RROnBins, UnbiasedRandomizer
 from labeldp.mechanisms.response import (
     BlockRR,
@@ -70,7 +70,6 @@ __all__ = [
     "Messages",
     "NoPrivacy",
     "NoisyClusters",
-    "NoisyDescent",
     "NoisyMoments",
     "OptimalMechanism",
     "OptimizedUnaryEncoding",
@@ -82,7 +81,6 @@ __all__ = [
     "Rappor",
     "RealMechanism",
     "SubsetSelection",
-    "TeacherVotes",
     "UnaryEncoding",
     "UnbiasedRandomizer",
 ]

@@ -1,9 +1,9 @@
-"""Measurements, and the kinds of mechanisms: of class labels, of real labels, of groups."""
+"""Measurements, and the local ones among them: mechanisms of class labels and of real labels."""
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import torch
@@ -27,27 +27,42 @@ Notes = dict[str, float]
 """What a curator found in the labels and did not protect, by name; for the record, not for eps."""
 
 
+@dataclass(frozen=True)
 class Measurement(ABC):
     """A function of labels, with its price: all that a `LabelStore` releases.
 
-    Frozen, holds no label. What its answer depends on besides labels (groups, rows, teachers) is
-    public. A new kind of question is a new measurement: a store knows none of them.
+    Frozen, built from keywords, holds no label. A public input that its answer depends on besides
+    labels (groups, rows, teachers) is a field with `compare=False`. `dataclasses.replace` fills it
+    in; until then the measurement is of nobody, and a store refuses it.
+
+    A new kind of question is a new measurement in one file: a store knows none of them. Those that
+    release something about each label on its own are a `Mechanism`.
 
     Attributes:
-        eps: price of one answer, for each label that it is about; infinity is allowed.
+        eps: guarantee of one answer, for each label that it is about; infinity is allowed.
         delta: by how much a probability may exceed what eps allows; 0: pure.
         trust: who sees true labels: `local` (nobody), `central` (a curator), `none` (no guarantee).
         draws: version of its draws, raised whenever they change for the same seed (`noise.DRAWS`).
         distribution: the same of the distribution of its answers (`noise.DISTRIBUTION`).
         tasks: kinds of labels that it takes: `classification`, `regression` (real labels) or both.
+        private: False for those without a guarantee.
+        asked_by: the learner of those that release nothing about single labels; for messages.
+        protects: what may be replaced in one example: its label, or 'labels and features'.
     """
 
     eps: float
-    delta: float = 0.0
-    trust: str = "local"
-    draws: int = DRAWS
-    distribution: int = DISTRIBUTION
-    tasks: tuple[str, ...] = ("classification",)
+
+    delta = 0.0
+    trust = "local"
+    draws = DRAWS
+    distribution = DISTRIBUTION
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    private: ClassVar[bool] = True
+    asked_by: ClassVar[str] = "local_averages"
+    protects: ClassVar[str] = "labels"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eps", check_eps(self.eps))
 
     @property
     def name(self) -> str:
@@ -55,9 +70,20 @@ class Measurement(ABC):
         return type(self).__name__
 
     @property
+    def eps_spent(self) -> float:
+        """What the account books for one answer: eps, or less where the noise allows for less."""
+        return self.eps
+
+    @property
     def key(self) -> str:
-        """What names its noise: measurements that differ must not draw the same."""
-        return self.name
+        """Names its noise: class and parameters, without those at their default.
+
+        Measurements that differ must not draw the same.
+        """
+        given = vars(self)
+        own = [f for f in fields(self) if f.compare]
+        changed = {f.name: given[f.name] for f in own if given[f.name] != f.default}
+        return f"{self.name}({changed})"
 
     @property
     def context(self) -> Tensor | None:
@@ -98,41 +124,53 @@ class Measurement(ABC):
         """
         return self(labels, limit, noise), {}
 
+    def local(self) -> "Mechanism[Any]":
+        """Returns the mechanism itself, which releases something about each label.
+
+        Raises:
+            InputError: it releases nothing about single labels.
+        """
+        raise InputError(
+            f"{self.name} releases nothing about single labels (use learner={self.asked_by})"
+        )
+
+    def over(self, groups: Tensor, num_groups: int) -> "Measurement":
+        """Returns the measurement of groups of labels that goes with this one, at its price.
+
+        Args:
+            groups: int64 (N,), the group of each label, in [0, G); from public features.
+            num_groups: G, fixed in advance.
+
+        Raises:
+            InputError: it releases nothing about groups of labels.
+        """
+        raise InputError(
+            f"{self.name} releases nothing about groups of labels (use learner={self.asked_by})"
+        )
+
+    def summary(self) -> dict[str, object]:
+        """Returns derived parameters worth a line in the record (keep probability, scale, ...)."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Mechanism(Measurement, Generic[Limit]):
-    """What `mechanism=` names: a randomiser that is eps-label-DP under label replacement.
+    """A local randomiser: releases something about each label, eps-label-DP under replacement.
 
-    Frozen, built from keywords. Subclasses with further parameters add fields.
-
-    Derive from one of the kinds: `ClassMechanism` and `LabelMechanism` release something about
-    each class label, `RealMechanism` about each real label. Others, such as a `GroupMechanism`,
-    answer through a `Question` alone, which brings what they need besides labels.
+    Subclasses with further parameters add fields. Derive from one of the kinds: `ClassMechanism`
+    and `LabelMechanism` release something about each class label, `RealMechanism` about each real
+    label.
     """
 
-    eps: float
-
-    private: ClassVar[bool] = True
-    """False for mechanisms without a guarantee."""
-    asked_by: ClassVar[str] = "local_averages"
-    """The learner of a mechanism that releases nothing about single labels; for messages."""
     outputs_are_classes: ClassVar[bool] = True
     """Whether whole numbers that it releases name classes; False: they name answers."""
-    protects: ClassVar[str] = "labels"
-    """What may be replaced in one example: its label, or 'labels and features'."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "eps", check_eps(self.eps))
-
-    @property
-    def key(self) -> str:
-        """Class and parameters, without those at their default."""
-        given = vars(self)
-        changed = {f.name: given[f.name] for f in fields(self) if given[f.name] != f.default}
-        return f"{self.name}({changed})"
+    def local(self) -> Self:
+        """Returns the mechanism itself."""
+        return self
 
     def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
-        """Refuses what a release of a made-up label refuses: no true one can tell of itself."""
+        """Refuses what a release of a made-up label refuses, so that no true one has a say."""
         if prior is not None and prior.dim() == 2:
             if isinstance(limit, int):
                 check_prior(prior, count, limit)
@@ -149,6 +187,7 @@ class Mechanism(Measurement, Generic[Limit]):
         """Returns one release of each label."""
         return self.release(labels, limit, noise, prior), {}
 
+    @abstractmethod
     def release(
         self, labels: Tensor, limit: Limit, /, generator: Noise, prior: Prior = None
     ) -> Tensor:
@@ -160,9 +199,6 @@ class Mechanism(Measurement, Generic[Limit]):
             generator: CPU generator of the privacy stream.
             prior: what the mechanism may assume; not from the labels that are being released.
         """
-        raise InputError(
-            f"{self.name} releases nothing about single labels (use learner={self.asked_by})"
-        )
 
     def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns log P(released | true label = c), float64 (N, K), exact.
@@ -203,10 +239,6 @@ class Mechanism(Measurement, Generic[Limit]):
         raise InputError(f"{type(self).__name__} has no unbiased estimate of the label "
                          "(use learner.loss=marginal)")  # fmt: skip
 
-    def summary(self) -> dict[str, object]:
-        """Returns derived parameters worth a line in the record (keep probability, scale, ...)."""
-        return {}
-
 
 def made_up_label(limit: Any) -> Tensor:
     """Returns one label that nobody has: class 0, int64 (1,), or the real label 0, float64 (1,)."""
@@ -214,10 +246,15 @@ def made_up_label(limit: Any) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Question(Measurement):
-    """A measurement whose noise and price are those of a mechanism."""
+class ReleasesInAnotherForm(Measurement):
+    """What a store keeps of a mechanism's releases in place of these, at their price.
 
-    mechanism: Mechanism
+    Args:
+        mechanism: local; releases each label once.
+    """
+
+    eps: float = field(init=False)
+    mechanism: Mechanism[Any]
 
     def __post_init__(self) -> None:
         for name in ("eps", "delta", "trust", "draws", "distribution", "tasks"):
@@ -230,12 +267,12 @@ class Question(Measurement):
 
     @property
     def key(self) -> str:
-        """That of the mechanism; a question that could be taken for another one says more."""
+        """That of the mechanism, whose noise it is."""
         return self.mechanism.key
 
 
 @dataclass(frozen=True, eq=False)
-class Messages(Question):
+class Messages(ReleasesInAnotherForm):
     """One release of each label in its small form, which `mechanism.encoding` reads; (N,), (N, w).
 
     The noise is that of the release itself.
@@ -251,6 +288,52 @@ class Messages(Question):
     def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
         """Returns the messages."""
         return self.mechanism.encoding(limit).draw(labels, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSums(ReleasesInAnotherForm):
+    """The sum, in each group of labels, of one release of each; float64 (G, K) or (G,).
+
+    Args:
+        mechanism: local.
+        groups: int64 (N,), the group of each label, in [0, G); from public features.
+        num_groups: G, fixed in advance.
+    """
+
+    mechanism: "ClassMechanism | RealMechanism"
+    groups: Tensor
+    num_groups: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_members("groups", self.groups, len(self.groups))
+
+    @property
+    def key(self) -> str:
+        """Says how many groups there are."""
+        return f"{self.mechanism.key}/groups={self.num_groups}"
+
+    @property
+    def context(self) -> Tensor:
+        """The groups."""
+        return self.groups
+
+    def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
+        """Refuses groups of other labels, and what the mechanism refuses of a made-up one."""
+        super().check(count, limit, noise, prior)
+        check_members("groups", self.groups, count)
+        one = torch.tensor([0])
+        self.mechanism.release_groups(made_up_label(limit), limit, one, 1, noise)
+
+    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
+        """Returns the sums."""
+        return self.mechanism.release_groups(labels, limit, self.groups, self.num_groups, noise)
+
+
+def check_members(name: str, members: Tensor, count: int) -> None:
+    """Refuses what does not say of each of `count` labels where it belongs, int64 (N,)."""
+    if members.dtype != torch.int64 or members.shape != (count,):
+        raise InputError(f"{name} must be int64 of shape ({count},), one for each label")
 
 
 def most_likely(log_likelihood: Tensor) -> Tensor:
@@ -302,6 +385,10 @@ class ClassMechanism(Mechanism[int]):
     def encoding(self, num_classes: int) -> Encoding:
         """Returns the small form of its releases: what is stored of them, under no prior."""
         return AsReleased(self, num_classes)
+
+    def over(self, groups: Tensor, num_groups: int) -> GroupSums:
+        """Returns the sums of releases in each group; see the base."""
+        return GroupSums(self, groups, num_groups)
 
     def release_groups(
         self,
@@ -446,7 +533,7 @@ def _is_per_example(prior: Prior) -> bool:
 class RealMechanism(Mechanism[float]):
     """A mechanism that releases something about each real label."""
 
-    tasks = ("regression",)
+    tasks: ClassVar[tuple[str, ...]] = ("regression",)
     mean_is_label: ClassVar[bool] = True
     """Whether the release has the label as its mean."""
 
@@ -486,6 +573,10 @@ class RealMechanism(Mechanism[float]):
         Between these points the log-density is linear or constant in the output and monotone in
         the label, so that its extremes lie on them; the subclass says why.
         """
+
+    def over(self, groups: Tensor, num_groups: int) -> GroupSums:
+        """Returns the sums of releases in each group; see the base."""
+        return GroupSums(self, groups, num_groups)
 
     def release_groups(
         self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Noise

@@ -1,21 +1,13 @@
-"""What is released of groups of labels: means, classes, noisy counts, sums of releases."""
+"""What a curator releases of groups of labels: means, classes, noisy counts."""
 
 import math
-from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms.base import (
-    ClassMechanism,
-    Measurement,
-    Mechanism,
-    Question,
-    RealMechanism,
-    made_up_label,
-)
+from labeldp.mechanisms.base import Measurement, check_members, made_up_label
 from labeldp.mechanisms.laplace import ClippingMechanism
 from labeldp.mechanisms.noise import (
     Noise,
@@ -31,91 +23,59 @@ from labeldp.mechanisms.noise import (
     step_of,
     uniforms,
 )
-from labeldp.support.validate import InputError, check_choice, check_eps, check_number
+from labeldp.support.validate import InputError, check_choice, check_number
+
+NO_MEMBERS = torch.zeros(0, dtype=torch.int64)
+"""Groups of nobody: until they are known."""
 
 
-class GroupMechanism(Mechanism[float]):
+@dataclass(frozen=True)
+class GroupMechanism(Measurement):
     """Releases one answer for each group of labels; groups come from features and are disjoint.
 
     eps-DP if one example is replaced: its label alone (`protects` is "labels"), so that only one
     group changes, or its features too ("labels and features"), so that two groups may change.
-    The number of groups is fixed in advance.
+
+    The answer is one class for each group, int64 (G,), one mean, float64 (G,), or sums.
+
+    Args:
+        groups: int64 (N,), the group of each label, in [0, G); public, given by `over`.
+        num_groups: G, fixed in advance.
     """
 
     trust = "central"
 
-    @abstractmethod
-    def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
-    ) -> Tensor:
-        """Returns one class, int64 (G,), one mean, float64 (G,), or sums for each group."""
-
-    def summary(self) -> dict[str, object]:
-        """Returns what is protected, for the record."""
-        return {"protects": self.protects}
-
-
-AnswersGroups = ClassMechanism | RealMechanism | GroupMechanism
-
-
-@dataclass(frozen=True, eq=False)
-class GroupSums(Question):
-    """What a mechanism releases about each group of labels; groups come from public features.
-
-    A local mechanism's outputs are added up in each group, or their sum is drawn from its
-    distribution. Of a central one a curator sees the labels.
-
-    Args:
-        mechanism: local or central.
-        groups: int64 (N,), the group of each label, in [0, G).
-        num_groups: G, fixed in advance.
-
-    The answer is float64 sums (G, K), int64 classes (G,) or float64 means or sums (G,).
-    """
-
-    groups: Tensor
-    num_groups: int
+    _: KW_ONLY
+    groups: Tensor = field(default=NO_MEMBERS, repr=False, compare=False)
+    num_groups: int = field(default=0, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.mechanism, AnswersGroups):
-            raise InputError(
-                f"{self.name} releases nothing about groups of labels (use "
-                f"learner={self.mechanism.asked_by})"
-            )
         check_members("groups", self.groups, len(self.groups))
 
     @property
     def key(self) -> str:
         """Says how many groups there are."""
-        return f"{self.mechanism.key}/groups={self.num_groups}"
+        return f"{super().key}/groups={self.num_groups}"
 
     @property
     def context(self) -> Tensor:
         """The groups."""
         return self.groups
 
+    def over(self, groups: Tensor, num_groups: int) -> Self:
+        """Returns the same measurement of these groups."""
+        return replace(self, groups=groups, num_groups=num_groups)
+
     def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
-        """Refuses groups of other labels, and what the mechanism refuses of a made-up one."""
+        """Refuses groups of other labels, and what is refused of a made-up label."""
         super().check(count, limit, noise, prior)
         check_members("groups", self.groups, count)
-        self._asked(made_up_label(limit), limit, torch.tensor([0]), 1, noise)
+        self.over(torch.tensor([0]), 1)(made_up_label(limit), limit, noise)
 
-    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
-        """Returns what is released about each group."""
-        return self._asked(labels, limit, self.groups, self.num_groups, noise)
-
-    def _asked(
-        self, labels: Tensor, limit: Any, groups: Tensor, num_groups: int, noise: Noise
-    ) -> Tensor:
-        assert isinstance(self.mechanism, AnswersGroups)
-        return self.mechanism.release_groups(labels, limit, groups, num_groups, noise)
-
-
-def check_members(name: str, members: Tensor, count: int) -> None:
-    """Refuses what does not say of each of `count` labels where it belongs, int64 (N,)."""
-    if members.dtype != torch.int64 or members.shape != (count,):
-        raise InputError(f"{name} must be int64 of shape ({count},), one for each label")
+    def summary(self) -> dict[str, object]:
+        """Returns what is protected, for the record."""
+        return {"protects": self.protects}
 
 
 @dataclass(frozen=True)
@@ -128,15 +88,10 @@ class LaplaceHistogram(Measurement):
     4.0
     """
 
-    eps: float
-
     trust = "central"
     draws = 3
     distribution = 2
     most_eps = 40.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "eps", check_eps(self.eps))
 
     @property
     def key(self) -> str:
@@ -175,7 +130,7 @@ class CubeMeans(GroupMechanism):
     draws = 3
     distribution = 2
     most_eps = 20.0
-    tasks = ("regression",)
+    tasks: ClassVar[tuple[str, ...]] = ("regression",)
 
     def reach(self, bound: float) -> float:
         """Returns the largest size of a label that is averaged."""
@@ -197,19 +152,17 @@ class CubeMeans(GroupMechanism):
         scale = 2 * round(reach / step) * step / (self.divisors(sizes) * self.eps)
         return torch.where(sizes > 0, scale, 0.0)
 
-    def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
-    ) -> Tensor:
+    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
         """Returns one mean for each cube, float64 (G,)."""
-        reach, sizes = self.reach(limit), group_sizes(groups, num_groups)
+        reach, sizes = self.reach(limit), group_sizes(self.groups, self.num_groups)
         check_reach(self.eps, self.most_eps)
         if math.isinf(self.eps):
-            sums = group_sums(labels.clamp(-reach, reach), groups, num_groups)
+            sums = group_sums(labels.clamp(-reach, reach), self.groups, self.num_groups)
             return sums / self.divisors(sizes)
-        step, stream = step_of(reach), numpy_stream(generator)
-        noise = laplace_sums((sizes > 0).long(), 2 * round(reach / step) / self.eps, stream)
-        sums = group_sums(on_grid(labels, reach), groups, num_groups)
-        return (sums + noise) * step / self.divisors(sizes)
+        step, stream = step_of(reach), numpy_stream(noise)
+        drawn = laplace_sums((sizes > 0).long(), 2 * round(reach / step) / self.eps, stream)
+        sums = group_sums(on_grid(labels, reach), self.groups, self.num_groups)
+        return (sums + drawn) * step / self.divisors(sizes)
 
 
 @dataclass(frozen=True)
@@ -253,19 +206,17 @@ class FullCubeMeans(CubeMeans):
         """Returns the step of the grid of means."""
         return step_of(4 * self.reach(bound) / self.floor(sizes)) / 1024
 
-    def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
-    ) -> Tensor:
+    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
         """Returns one mean for each cube, float64 (G,)."""
-        reach, sizes = self.reach(limit), group_sizes(groups, num_groups)
+        reach, sizes = self.reach(limit), group_sizes(self.groups, self.num_groups)
         check_reach(self.eps, self.most_eps)
-        sums = group_sums(labels.clamp(-reach, reach), groups, num_groups)
+        sums = group_sums(labels.clamp(-reach, reach), self.groups, self.num_groups)
         means = sums / self.divisors(sizes)
         if math.isinf(self.eps):
             return means
         step, scale = self.step(sizes, limit), float(self.scales(sizes, limit)[0])
-        noise = discrete_laplace((num_groups,), scale / step, numpy_stream(generator))
-        return ((means / step).round() + torch.from_numpy(noise)) * step
+        drawn = discrete_laplace((self.num_groups,), scale / step, numpy_stream(noise))
+        return ((means / step).round() + torch.from_numpy(drawn)) * step
 
     def divisors(self, sizes: Tensor) -> Tensor:
         """Returns max(n, n_0), float64 (G,)."""
@@ -311,13 +262,11 @@ class ExponentialCubes(GroupMechanism):
         """Returns the log-probability of each class, float64 (G, K), from counts (G, K)."""
         return (self.weight * counts.to(torch.float64)).log_softmax(1)
 
-    def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
-    ) -> Tensor:
+    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
         """Returns one class for each cube, int64 (G,); uniform where a cube is empty."""
         check_reach(self.eps, self.most_eps)
-        counts = group_counts(labels, int(limit), groups, num_groups)
-        uniform = uniforms(counts.shape, generator)
+        counts = group_counts(labels, int(limit), self.groups, self.num_groups)
+        uniform = uniforms(counts.shape, noise)
         if math.isinf(self.eps):  # the most frequent class; less than half a count breaks ties
             return (counts + uniform / 2).argmax(1)
         # The largest score plus Gumbel noise is a draw from the softmax of the scores.
@@ -373,14 +322,12 @@ class NoisyClusters(GroupMechanism):
         """Scale of the noise on each count."""
         return 2 / self.eps
 
-    def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
-    ) -> Tensor:
+    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
         """Returns noisy counts, whole numbers, float64 (G, K); some are negative."""
         check_reach(self.eps, self.most_eps)
-        counts = group_counts(labels, int(limit), groups, num_groups)
-        noise = discrete_laplace(counts.shape, self.scale, numpy_stream(generator))
-        return (counts + torch.from_numpy(noise)).to(torch.float64)
+        counts = group_counts(labels, int(limit), self.groups, self.num_groups)
+        drawn = discrete_laplace(counts.shape, self.scale, numpy_stream(noise))
+        return (counts + torch.from_numpy(drawn)).to(torch.float64)
 
 
 @dataclass(frozen=True)
@@ -400,7 +347,7 @@ class LocalFull(ClippingMechanism, GroupMechanism):
     draws = 3
     distribution = 2
     most_eps = 27.0
-    tasks = ("classification", "regression")
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     trust = "local"
     protects: ClassVar[str] = "labels and features"
 
@@ -418,30 +365,23 @@ class LocalFull(ClippingMechanism, GroupMechanism):
         """Returns the scale of the noise on a real label in its cube."""
         return 4 * clip / self.eps
 
-    def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
-    ) -> Tensor:
+    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
         """Returns noisy class counts, float64 (G, K), or for real labels noisy means, (G,)."""
         check_reach(self.eps, self.most_eps)
         if not labels.is_floating_point():
-            counts, stream = (
-                group_counts(labels, int(limit), groups, num_groups),
-                numpy_stream(generator),
-            )
+            counts = group_counts(labels, int(limit), self.groups, self.num_groups)
             everyone = torch.full_like(counts, len(labels))
-            return counts + laplace_sums(everyone, self.class_scale, stream)
-        sums, sizes = self.noisy_sums(labels, limit, groups, num_groups, generator)
+            return counts + laplace_sums(everyone, self.class_scale, numpy_stream(noise))
+        sums, sizes = self.noisy_sums(labels, limit, noise)
         # A mean cannot be beyond the clip; a size below half the average is noise.
         clip = self.reach(limit)
-        return (sums / sizes.clamp_min(len(labels) / num_groups / 2)).clamp(-clip, clip)
+        return (sums / sizes.clamp_min(len(labels) / self.num_groups / 2)).clamp(-clip, clip)
 
-    def noisy_sums(
-        self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Noise
-    ) -> tuple[Tensor, Tensor]:
+    def noisy_sums(self, values: Tensor, bound: float, noise: Noise) -> tuple[Tensor, Tensor]:
         """Returns sums and sizes of groups, float64 (G,): all that examples release."""
-        stream, clip = numpy_stream(generator), self.reach(bound)
-        step, sizes = step_of(clip), group_sizes(groups, num_groups)
+        stream, clip = numpy_stream(noise), self.reach(bound)
+        step, sizes = step_of(clip), group_sizes(self.groups, self.num_groups)
         everyone = torch.full_like(sizes, len(values))
-        sums = group_sums(on_grid(values, clip), groups, num_groups)
-        noise = laplace_sums(everyone, self.value_scale(round(clip / step)), stream)
-        return (sums + noise) * step, sizes + laplace_sums(everyone, self.size_scale, stream)
+        sums = group_sums(on_grid(values, clip), self.groups, self.num_groups)
+        drawn = laplace_sums(everyone, self.value_scale(round(clip / step)), stream)
+        return (sums + drawn) * step, sizes + laplace_sums(everyone, self.size_scale, stream)

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp.mechanisms.base import Mechanism, most_likely
-from labeldp.mechanisms.noise import Prior
+from labeldp.mechanisms.noise import Noise, Prior
 from labeldp.support.validate import InputError, check_integer, check_labels, check_number
 
 
@@ -47,6 +47,14 @@ class LabelEnhancement(Mechanism[int]):
         check_number("mechanism.compensation", self.compensation, low=0)
         check_number("mechanism.randomness", self.randomness, low=0)
         check_integer("mechanism.k1", self.k1, low=1)
+
+    def release(
+        self, labels: Tensor, limit: int, /, generator: Noise, prior: Prior = None
+    ) -> Tensor:
+        """Refuses: what is published of one label depends on the other examples too."""
+        raise InputError(
+            f"{self.name} releases nothing about single labels (use learner={self.asked_by})"
+        )
 
     def most_likely_labels(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the argmax set of each published vector: what the paper's accuracy reads."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from labeldp.mechanisms.base import (
     ClassMechanism,
-    Mechanism,
+    Measurement,
     RealMechanism,
     check_shape,
     exact_match,
@@ -34,8 +34,8 @@ from labeldp.support.validate import InputError, check_integer, check_labels, ch
 
 
 @dataclass(frozen=True)
-class ClippingMechanism(Mechanism[float]):
-    """A mechanism that clips real labels to [-clip, clip] before it uses them.
+class ClippingMechanism(Measurement):
+    """A measurement that clips real labels to [-clip, clip] before it uses them.
 
     Args:
         eps: > 0.

@@ -1,7 +1,7 @@
 """Gaussian noise on sums over labels: class moments, and gradients of a descent (LabelDP-Pro)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Protocol
 
@@ -10,7 +10,7 @@ import scipy
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms.base import Mechanism, Question
+from labeldp.mechanisms.base import Measurement
 from labeldp.mechanisms.noise import (
     Noise,
     Prior,
@@ -107,8 +107,53 @@ LONGEST = 1 + 1e-6
 """Length of a row that is 1 but for float32."""
 
 
+NO_ROWS = torch.zeros(0, 0)
+"""Features of nobody: until they are known."""
+
+
 @dataclass(frozen=True)
-class NoisyMoments(Mechanism[int]):
+class ClassSums(Measurement):
+    """Releases sums of the rows of each class; a curator sees the labels.
+
+    Args:
+        rows: public features, (N, d), CPU, each of length at most 1.
+    """
+
+    trust = "central"
+
+    _: KW_ONLY
+    rows: Tensor = field(default=NO_ROWS, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rows.dim() != 2:
+            raise InputError(f"rows must have shape (N, d), got {tuple(self.rows.shape)}")
+        check_rows(self.rows)
+
+    @property
+    def question(self) -> str:
+        """What is asked, for the name of the noise."""
+        return "moments"
+
+    @property
+    def key(self) -> str:
+        """Says what is asked."""
+        return f"{super().key}/{self.question}"
+
+    @property
+    def context(self) -> Tensor:
+        """The rows."""
+        return self.rows
+
+    def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
+        """Refuses rows of other labels."""
+        super().check(count, limit, noise, prior)
+        if self.context is self.rows and len(self.rows) != count:
+            raise InputError(f"rows must have shape ({count}, d), one for each label")
+
+
+@dataclass(frozen=True)
+class NoisyMoments(ClassSums):
     """Releases X'Y, the sum of the features of each class, with Gaussian noise; central.
 
     (eps, delta)-label-DP under label replacement: features are public, and a replaced label moves
@@ -127,7 +172,6 @@ class NoisyMoments(Mechanism[int]):
 
     delta: float = 1e-5
 
-    trust = "central"
     asked_by: ClassVar[str] = "moments"
 
     def __post_init__(self) -> None:
@@ -140,14 +184,12 @@ class NoisyMoments(Mechanism[int]):
         """Standard deviation of the noise on each entry; 0 at eps=inf."""
         return SENSITIVITY * gaussian_stddev(self.eps, self.delta)
 
-    def release_moments(
-        self, labels: Tensor, num_classes: int, /, rows: Tensor, generator: Noise
-    ) -> Tensor:
+    def __call__(self, labels: Tensor, limit: int, noise: Noise) -> Tensor:
         """Returns noisy sums of the rows of each class, float64 (d, K)."""
-        sums = torch.zeros((num_classes, rows.shape[1]), dtype=torch.float64)
-        sums.index_add_(0, labels, rows.to(torch.float64))
-        noisy = sums.T + gaussian_noise(tuple(sums.T.shape), self.stddev, generator)
-        return as_released(noisy, self.stddev, generator)
+        sums = torch.zeros((limit, self.rows.shape[1]), dtype=torch.float64)
+        sums.index_add_(0, labels, self.rows.to(torch.float64))
+        noisy = sums.T + gaussian_noise(tuple(sums.T.shape), self.stddev, noise)
+        return as_released(noisy, self.stddev, noise)
 
     def summary(self) -> dict[str, object]:
         """Returns the standard deviation of the noise, for the record."""
@@ -274,7 +316,7 @@ class Descent(Protocol):
 
 
 @dataclass(frozen=True)
-class LabelDPPro(Mechanism[int]):
+class LabelDPPro(ClassSums):
     """Releases the label part of the gradient of every step, with Gaussian noise; central.
 
     An example's gradient is x (p - e_y): of its label it holds -x e_y alone, whatever the weights
@@ -288,8 +330,9 @@ class LabelDPPro(Mechanism[int]):
     spends all of eps on one sum over everybody and is never worse for a linear classifier: this is
     the reference for those who ask for gradients.
 
-    A network's gradients depend on its weights, and these on earlier answers: `release_descent`
-    answers one step after the other, and clips gradients to length 1, as in the paper.
+    A network's gradients depend on its weights, and these on earlier answers: with a
+    `descent` one step is answered after the other, with gradients clipped to length 1, as in the
+    paper; the answer is the weights after all steps.
 
     Source: Ghazi et al. (2024), LabelDP-Pro, ICLR, algorithm 1; answering all steps at once and
     clipping x: ours.
@@ -298,13 +341,19 @@ class LabelDPPro(Mechanism[int]):
         delta: in [1e-12, share/10], by how much a probability may exceed what eps allows.
         steps: T >= 1.
         share: of the examples in each batch, in [1e-4, 1], on average.
+        descent: public; asks for the gradients, at true labels, of which it must keep nothing.
+            None: sums of `rows` are released.
+        settings: names all that the steps of a descent depend on, next to its first weights:
+            another descent must not get the same noise.
     """
 
     delta: float = 1e-5
     steps: int = 100
     share: float = 0.1
+    _: KW_ONLY
+    descent: Descent | None = field(default=None, repr=False, compare=False)
+    settings: str = field(default="", repr=False, compare=False)
 
-    trust = "central"
     asked_by: ClassVar[str] = "noisy_gradients"
 
     def __post_init__(self) -> None:
@@ -320,16 +369,30 @@ class LabelDPPro(Mechanism[int]):
         """Standard deviation of the noise on each entry of each step; 0 at eps=inf."""
         return poisson_stddev(self.eps, self.delta, self.steps, float(self.share))
 
-    def release_moments(
-        self, labels: Tensor, num_classes: int, /, rows: Tensor, generator: Noise
-    ) -> Tensor:
+    @property
+    def question(self) -> str:
+        """Which descent it is, or that sums are asked for."""
+        return super().question if self.descent is None else f"descent/{self.settings}"
+
+    @property
+    def context(self) -> Tensor:
+        """The weights that a descent begins with, or the rows."""
+        return self.rows if self.descent is None else self.descent.weights
+
+    def __call__(self, labels: Tensor, limit: int, noise: Noise) -> Tensor:
+        """Returns the noisy sums of each step, or the weights after all steps."""
+        if self.descent is None:
+            return self.sums(labels, limit, noise)
+        return self.descended(labels, self.descent, noise)
+
+    def sums(self, labels: Tensor, num_classes: int, generator: Noise) -> Tensor:
         """Returns noisy sums of the rows of each class over each batch, float64 (T, d, K)."""
-        stddev, shape = self.stddev, (num_classes, rows.shape[1])
+        stddev, shape = self.stddev, (num_classes, self.rows.shape[1])
         released = torch.empty((self.steps, *shape), dtype=torch.float64)
         for step in range(self.steps):
             batch = (uniforms((len(labels),), generator) < self.share).nonzero().flatten()
             sums = released[step].zero_()
-            sums.index_add_(0, labels[batch], rows[batch].to(torch.float64))
+            sums.index_add_(0, labels[batch], self.rows[batch].to(torch.float64))
             sums += gaussian_noise(shape, stddev, generator)
             sums.copy_(as_released(sums, stddev, generator))
         return released.transpose(1, 2)
@@ -358,7 +421,7 @@ class LabelDPPro(Mechanism[int]):
             gradients = gradients.nan_to_num(0.0, 0.0, 0.0)  # 0 times infinity is no number
         return (factors @ gradients).to(torch.float64)
 
-    def release_descent(self, labels: Tensor, descent: Descent, generator: Noise) -> Tensor:
+    def descended(self, labels: Tensor, descent: Descent, generator: Noise) -> Tensor:
         """Returns the weights after all steps, float32 (P,), each from a noisy sum of gradients.
 
         Args:
@@ -379,80 +442,3 @@ class LabelDPPro(Mechanism[int]):
     def summary(self) -> dict[str, object]:
         """Returns the standard deviation of the noise in each step, for the record."""
         return {"stddev": self.stddev}
-
-
-@dataclass(frozen=True, eq=False)
-class ClassSums(Question):
-    """What a mechanism releases of the sums of the rows of each class; a curator sees the labels.
-
-    Args:
-        mechanism: draws the noise.
-        rows: public features, (N, d), CPU, each of length at most 1.
-
-    The answer is float64 (d, K), or (T, d, K) of a mechanism that answers T steps at once.
-    """
-
-    mechanism: NoisyMoments | LabelDPPro
-    rows: Tensor
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.mechanism, NoisyMoments | LabelDPPro):
-            raise InputError(
-                f"{self.name} releases nothing about sums of features (use mechanism=noisy_moments)"
-            )
-        if self.rows.dim() != 2:
-            raise InputError(f"rows must have shape (N, d), got {tuple(self.rows.shape)}")
-        check_rows(self.rows)
-
-    @property
-    def key(self) -> str:
-        """Says that sums are asked for."""
-        return f"{self.mechanism.key}/moments"
-
-    @property
-    def context(self) -> Tensor:
-        """The rows."""
-        return self.rows
-
-    def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
-        """Refuses rows of other labels."""
-        super().check(count, limit, noise, prior)
-        if len(self.rows) != count:
-            raise InputError(f"rows must have shape ({count}, d), one for each label")
-
-    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
-        """Returns the noisy sums."""
-        return self.mechanism.release_moments(labels, limit, self.rows, noise)
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyDescent(Question):
-    """The weights to which noisy gradients, step after step, lead a descent; float32 (P,).
-
-    A curator sees the labels, and the descent those of a secret batch.
-
-    Args:
-        mechanism: draws the noise of all steps.
-        descent: asks for gradients, at true labels; it must keep nothing of them.
-        settings: names all that its steps depend on, next to its first weights: another descent
-            must not get the same noise.
-    """
-
-    mechanism: LabelDPPro
-    descent: Descent
-    settings: str
-
-    @property
-    def key(self) -> str:
-        """Says which descent it is."""
-        return f"{self.mechanism.key}/descent/{self.settings}"
-
-    @property
-    def context(self) -> Tensor:
-        """The weights that it begins with."""
-        return self.descent.weights
-
-    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
-        """Returns the weights after all steps."""
-        return self.mechanism.release_descent(labels, self.descent, noise)

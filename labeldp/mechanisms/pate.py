@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeldp.mechanisms.base import Mechanism, Notes, Question
-from labeldp.mechanisms.groups import check_members
+from labeldp.mechanisms.base import Measurement, Notes, check_members
+from labeldp.mechanisms.groups import NO_MEMBERS
 from labeldp.mechanisms.moments import SMALLEST_DELTA, gaussian_noise, most_eps_at
 from labeldp.mechanisms.noise import Noise, Prior, check_reach
 from labeldp.support.progress import progress_bar
@@ -155,8 +155,12 @@ REFUSED = -1
 """In place of a class, where no winner was released."""
 
 
+Vote = Callable[[Tensor, Tensor], Tensor]
+"""From positions and true labels of one part, int64 (m,) each, to a class for each query, (Q,)."""
+
+
 @dataclass(frozen=True)
-class PateFM(Mechanism[int]):
+class PateFM(Measurement):
     """Releases the class that most teachers vote for, with Gaussian noise; central.
 
     Every teacher learns from labels of its own, which no other sees, and votes on each query, an
@@ -180,6 +184,14 @@ class PateFM(Mechanism[int]):
         answers: A in [1, Q], the most that are answered.
         threshold: share of the teachers that must agree, in [0, 1].
         selection_share: share of the cost that comparing with the threshold takes, in (0, 1).
+        parts: int64 (N,), the teacher of each label, in [0, n), by features and chance alone.
+        vote: trains a teacher on one part and asks it. A curator calls it once for each teacher,
+            with the labels of its own part and no others. It must keep nothing, which nobody can
+            enforce: eps holds for a vote that does not.
+        settings: names all that votes depend on besides the labels: other teachers must not get
+            the same noise.
+
+    The answer is the winner of each query, int64 (Q,), `REFUSED` where there is none.
     """
 
     delta: float = 1e-5
@@ -188,6 +200,10 @@ class PateFM(Mechanism[int]):
     answers: int = 100
     threshold: float = 0.5
     selection_share: float = 0.25
+    _: KW_ONLY
+    parts: Tensor = field(default=NO_MEMBERS, repr=False, compare=False)
+    vote: Vote | None = field(default=None, repr=False, compare=False)
+    settings: str = field(default="", repr=False, compare=False)
 
     draws = 3
     trust = "central"
@@ -202,6 +218,12 @@ class PateFM(Mechanism[int]):
         check_integer("mechanism.answers", self.answers, low=1, high=self.queries)
         check_number("mechanism.threshold", self.threshold, low=0, high=1)
         check_number("mechanism.selection_share", self.selection_share, above=0, below=1)
+        check_members("parts", self.parts, len(self.parts))
+        if len(self.parts) and not torch.equal(self.parts.unique(), torch.arange(self.teachers)):
+            raise InputError(
+                f"each of {self.teachers} teachers needs labels of its own, and there are "
+                f"{len(self.parts)} labels (take fewer mechanism.teachers)"
+            )
 
     @property
     def selection_stddev(self) -> float:
@@ -271,54 +293,10 @@ class PateFM(Mechanism[int]):
         """Returns the standard deviations of both noises, for the record."""
         return {"selection_stddev": self.selection_stddev, "answer_stddev": self.answer_stddev}
 
-
-Vote = Callable[[Tensor, Tensor], Tensor]
-"""From positions and true labels of one part, int64 (m,) each, to a class for each query, (Q,)."""
-
-
-@dataclass(frozen=True, eq=False)
-class TeacherVotes(Question):
-    """The winners of votes of teachers, int64 (Q,), `REFUSED` where there is none; central.
-
-    Every teacher is called once, with the labels of its own part and no others. So a replaced
-    label changes the votes of one teacher.
-
-    Args:
-        mechanism: draws the noise. A curator sees the labels and trains the teachers.
-        parts: int64 (N,), the teacher of each label, in [0, n), by features and chance alone.
-        vote: trains a teacher on one part and asks it. It must keep nothing, which nobody can
-            enforce: eps holds for a vote that does not.
-        settings: names all that votes depend on besides the labels: other teachers must not get
-            the same noise.
-    """
-
-    mechanism: PateFM
-    parts: Tensor
-    vote: Vote
-    settings: str
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "eps", self.mechanism.eps_spent)
-        check_members("parts", self.parts, len(self.parts))
-        sizes, teachers = self._sizes(), self.mechanism.teachers
-        if len(sizes) != teachers or int(sizes.min()) < 1:
-            raise InputError(
-                f"each of {teachers} teachers needs labels of its own, and there are "
-                f"{len(self.parts)} labels (take fewer mechanism.teachers)"
-            )
-
-    def _sizes(self) -> Tensor:
-        """Returns the number of labels of each part; empty if a part is out of range."""
-        parts, teachers = self.parts, self.mechanism.teachers
-        if len(parts) and int(parts.min()) < 0:
-            return parts[:0]
-        return torch.bincount(parts, minlength=teachers)
-
     @property
     def key(self) -> str:
         """Says how teachers learn."""
-        return f"{self.mechanism.key}/votes/{self.settings}"
+        return f"{super().key}/votes/{self.settings}"
 
     @property
     def context(self) -> Tensor:
@@ -329,6 +307,8 @@ class TeacherVotes(Question):
         """Refuses parts of other labels."""
         super().check(count, limit, noise, prior)
         check_members("parts", self.parts, count)
+        if self.vote is None:
+            raise InputError(f"{self.name} needs teachers (use learner={self.asked_by})")
 
     def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
         """Returns the winners."""
@@ -339,17 +319,19 @@ class TeacherVotes(Question):
     ) -> tuple[Tensor, Notes]:
         """Returns the winners, and the eps that these very votes have."""
         counts = self._counts(labels, limit)
-        released = self.mechanism.release_votes(counts, noise)
-        return released, self.mechanism.unsanitised(counts, released)
+        released = self.release_votes(counts, noise)
+        return released, self.unsanitised(counts, released)
 
     def _counts(self, labels: Tensor, num_classes: int) -> Tensor:
         """Returns how many teachers vote for each class, float64 (Q, K)."""
-        queries = self.mechanism.queries
-        counts = torch.zeros((queries, num_classes), dtype=torch.float64)
-        own = self.parts.argsort(stable=True).split(self._sizes().tolist())
+        counts = torch.zeros((self.queries, num_classes), dtype=torch.float64)
+        own = self.parts.argsort(stable=True).split(self.parts.bincount().tolist())
         for indices in progress_bar(own, len(own), "teachers"):
+            assert self.vote is not None, "checked before a label is read"
             votes = self.vote(indices, labels[indices].clone())
-            if votes.dtype != torch.int64 or votes.shape != (queries,):
-                raise InputError(f"a teacher must vote on {queries} queries, int64 of that many")
-            counts[torch.arange(queries), votes] += 1
+            if votes.dtype != torch.int64 or votes.shape != (self.queries,):
+                raise InputError(
+                    f"a teacher must vote on {self.queries} queries, int64 of that many"
+                )
+            counts[torch.arange(self.queries), votes] += 1
         return counts

@@ -73,7 +73,7 @@ class NoPrivacy(LabelMechanism):
 
     eps: float = math.inf
 
-    tasks = ("classification", "regression")
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     private: ClassVar[bool] = False
     trust = "none"
 

@@ -158,7 +158,7 @@ class LabelStore:
     def _once(self, measurement: Measurement, rows: Tensor | None, prior: Tensor | None) -> Drawn:
         """Returns what is released, drawn once, after all labels can pay, and books it."""
         paying = slice(None) if rows is None else rows
-        eps, context = check_eps(measurement.eps), measurement.context
+        eps, context = check_eps(measurement.eps_spent), measurement.context
         self._account.check(paying, eps)
         if context is not None and rows is not None:
             raise InputError(f"{measurement.name} is asked about all labels here: leave rows out")
@@ -235,7 +235,7 @@ class LabelStore:
         """
         self._earlier = dict(state)
 
-    def trusted_labels(self, mechanism: Mechanism, reason: str, rows: Tensor) -> Tensor:
+    def trusted_labels(self, mechanism: Measurement, reason: str, rows: Tensor) -> Tensor:
         """Returns true labels themselves, int64 (n,), to a scheme without a guarantee, at eps=inf.
 
         Args:

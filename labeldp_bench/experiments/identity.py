@@ -11,6 +11,7 @@ import inspect
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -96,13 +97,16 @@ def defaults_of(target: Any) -> dict[str, object]:
         InputError: it names nothing that can be called.
     """
     try:
-        signature = inspect.signature(hydra.utils.get_object(target))
+        made = hydra.utils.get_object(target)
+        signature = inspect.signature(made)
     except Exception as error:  # whatever an import may raise
         raise InputError(f"_target_ must name something to call, got {target!r}") from error
+    # What no comparison looks at, such as a measurement's public input, is no setting.
+    given = {f.name for f in fields(made) if not f.compare} if is_dataclass(made) else set()
     return {
         name: _plain(parameter.default)
         for name, parameter in signature.parameters.items()
-        if parameter.default is not parameter.empty
+        if parameter.default is not parameter.empty and name not in given
     }
 
 

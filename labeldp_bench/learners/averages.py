@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms import GroupMechanism, Mechanism
-from labeldp.mechanisms.groups import GroupSums, LocalFull
+from labeldp.mechanisms import GroupMechanism, Measurement
+from labeldp.mechanisms.groups import LocalFull
 from labeldp.mechanisms.laplace import ClippingMechanism
 from labeldp.store import LabelStore
 from labeldp.support.validate import InputError, check_choice, check_eps, check_number
@@ -189,7 +189,7 @@ class LocalAverages(Learner):
         self,
         features: Tensor,
         store: LabelStore,
-        mechanism: Mechanism,
+        mechanism: Measurement,
         model: Model,
         session: Session,
     ) -> Fitted:
@@ -210,7 +210,7 @@ class LocalAverages(Learner):
         if isinstance(mechanism, ClippingMechanism) and mechanism.clip is not None:
             session.notes["clip"] = round(mechanism.clip, 6)
         groups = averages.grouping(features, session)
-        outputs = store.release(GroupSums(mechanism, groups.members, groups.count))
+        outputs = store.release(mechanism.over(groups.members, groups.count))
         if outputs.dtype == torch.int64:  # one class for each cube
             outputs = torch.nn.functional.one_hot(outputs, store.num_classes).to(torch.float64)
         elif outputs.dim() == 1 and averages.disjoint and not isinstance(mechanism, GroupMechanism):
@@ -219,8 +219,8 @@ class LocalAverages(Learner):
         return groups.estimator(outputs)
 
     def _tuned(
-        self, features: Tensor, store: LabelStore, mechanism: Mechanism, model: Model
-    ) -> tuple[Mechanism, Averages]:
+        self, features: Tensor, store: LabelStore, mechanism: Measurement, model: Model
+    ) -> tuple[Measurement, Averages]:
         """Returns the mechanism with its clip, and what averages, with its size."""
         num_examples, dimension = len(features), math.prod(features.shape[1:])
         if self.tuning == "fixed" or (self.tuning == "auto" and dimension > MOST_DIMENSIONS):
@@ -237,7 +237,7 @@ class LocalAverages(Learner):
         return mechanism, model.averaging(cube_side, num_examples, dimension)
 
     def _problem(
-        self, num_examples: int, dimension: int, store: LabelStore, mechanism: Mechanism
+        self, num_examples: int, dimension: int, store: LabelStore, mechanism: Measurement
     ) -> Problem:
         is_private = mechanism.private and math.isfinite(mechanism.eps)
         own = "local_full" if isinstance(mechanism, LocalFull) else mechanism.trust

@@ -1,13 +1,13 @@
 """Learners with a curator who sees the labels: noisy moments, noisy gradients, noisy steps."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Generator, Tensor
 
-from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.moments import ClassSums, LabelDPPro, NoisyDescent, NoisyMoments
+from labeldp.mechanisms.base import Measurement
+from labeldp.mechanisms.moments import LabelDPPro, NoisyMoments
 from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp.support.progress import progress_bar
@@ -42,7 +42,7 @@ class Moments(Learner):
                 f"{self.loss!r}"
             )
 
-    def check(self, mechanism: Mechanism, model: Model) -> None:
+    def check(self, mechanism: Measurement, model: Model) -> None:
         """Refuses other mechanisms, and models that are not linear."""
         if not isinstance(mechanism, NoisyMoments):
             raise InputError(
@@ -55,7 +55,7 @@ class Moments(Learner):
         self,
         features: Tensor,
         store: LabelStore,
-        mechanism: Mechanism,
+        mechanism: Measurement,
         model: Model,
         session: Session,
     ) -> Classifier:
@@ -63,7 +63,7 @@ class Moments(Learner):
         self.check(mechanism, model)
         assert isinstance(mechanism, NoisyMoments)
         linear = model.linear(features, session)
-        moments = store.release(ClassSums(mechanism, linear.rows))
+        moments = store.release(replace(mechanism, rows=linear.rows))
         return linear.fitted(moments, mechanism.stddev)
 
 
@@ -109,7 +109,7 @@ class NoisyGradients(Learner):
         check_descent("noisy_gradients", self)
         check_number("learner.noise_reach", self.noise_reach, above=0)
 
-    def check(self, mechanism: Mechanism, model: Model) -> None:
+    def check(self, mechanism: Measurement, model: Model) -> None:
         """Refuses other mechanisms, and models that are not linear."""
         answering("noisy_gradients", mechanism)
         model.check_linear()
@@ -118,7 +118,7 @@ class NoisyGradients(Learner):
         self,
         features: Tensor,
         store: LabelStore,
-        mechanism: Mechanism,
+        mechanism: Measurement,
         model: Model,
         session: Session,
     ) -> Classifier:
@@ -126,7 +126,7 @@ class NoisyGradients(Learner):
         self.check(mechanism, model)
         curator = answering("noisy_gradients", mechanism)
         linear = model.linear(features, session)
-        released = store.release(ClassSums(curator, linear.rows)) / curator.share
+        released = store.release(replace(curator, rows=linear.rows)) / curator.share
         count = len(linear.rows)
         noise = curator.stddev / (curator.share * count)  # of the mean gradient
         rate = self.learning_rate
@@ -184,7 +184,7 @@ def check_descent(learner: str, recipe: "NoisyGradients | NoisySGD") -> None:
     check_number("learner.averaged", recipe.averaged, above=0, high=1)
 
 
-def answering(learner: str, mechanism: Mechanism) -> LabelDPPro:
+def answering(learner: str, mechanism: Measurement) -> LabelDPPro:
     """Returns the mechanism if it answers gradients; `learner` is who asks, for messages.
 
     Raises:
@@ -253,7 +253,7 @@ class NoisySGD(Learner):
         check_number("learner.clip", self.clip, above=0)
         check_number("learner.momentum", self.momentum, low=0, below=1)
 
-    def check(self, mechanism: Mechanism, model: Model) -> None:
+    def check(self, mechanism: Measurement, model: Model) -> None:
         """Refuses other mechanisms, and models that have a way of their own to learn."""
         answering("noisy_sgd", mechanism)
         _with_gradients(model)
@@ -262,7 +262,7 @@ class NoisySGD(Learner):
         self,
         features: Tensor,
         store: LabelStore,
-        mechanism: Mechanism,
+        mechanism: Measurement,
         model: Model,
         session: Session,
     ) -> Classifier:
@@ -271,7 +271,7 @@ class NoisySGD(Learner):
         gradients = network.gradients(features, store.num_classes, session, self.clip)
         descent = _Descent(gradients, self, curator.steps, session)
         session.notes["gradient_stddev"] = curator.descent_stddev
-        weights = store.release(NoisyDescent(curator, descent, repr(self)))
+        weights = store.release(replace(curator, descent=descent, settings=repr(self)))
         if not bool(weights.isfinite().all()):
             raise Diverged("the network's weights are infinite (take a smaller learning_rate)")
         return gradients.trained(weights)

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.losses import Loss
-from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.base import Measurement
 from labeldp.mechanisms.label_enhancement import LabelEnhancement
 from labeldp.store import LabelStore, StoredRelease
 from labeldp.supervision import Supervision
@@ -171,7 +171,7 @@ class EnhancedLabels(Learner):
         check_integer("learner.ramp_epochs", self.ramp_epochs, low=1)
         check_number("learner.validation", self.validation, above=0, below=1)
 
-    def check(self, mechanism: Mechanism, model: Model) -> None:
+    def check(self, mechanism: Measurement, model: Model) -> None:
         """Refuses other mechanisms, a model that is no network, and mixed images."""
         if not isinstance(mechanism, LabelEnhancement):
             raise InputError(
@@ -189,7 +189,7 @@ class EnhancedLabels(Learner):
         self,
         features: Tensor,
         store: LabelStore,
-        mechanism: Mechanism,
+        mechanism: Measurement,
         model: Model,
         session: Session,
     ) -> Classifier:

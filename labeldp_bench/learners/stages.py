@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from labeldp.losses import loss_named
-from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.groups import GroupSums, LaplaceHistogram, NoisyClusters
+from labeldp.mechanisms.base import Measurement, Mechanism
+from labeldp.mechanisms.groups import LaplaceHistogram, NoisyClusters
 from labeldp.mechanisms.response import BlockRR, RandomizedResponseWithPrior
 from labeldp.store import LabelStore, StoredRelease
 from labeldp.supervision import Supervision, predict
@@ -44,7 +44,7 @@ class RetrainingLearner(Learner):
         loss_named(self.loss)
         check_choice("learner.retrain", self.retrain, RETRAIN)
 
-    def check(self, mechanism: Mechanism, model: Model) -> None:
+    def check(self, mechanism: Measurement, model: Model) -> None:
         """Refuses a loss that the model cannot take."""
         model.check_loss(loss_named(self.loss))
 
@@ -87,7 +87,7 @@ class SingleStage(RetrainingLearner):
         self,
         features: Tensor,
         store: LabelStore,
-        mechanism: Mechanism,
+        mechanism: Measurement,
         model: Model,
         session: Session,
     ) -> Classifier:
@@ -97,7 +97,7 @@ class SingleStage(RetrainingLearner):
                 "learner=single_stage is for classes, and this data set has real labels "
                 "(use learner=local_averages)"
             )
-        supervision = Supervision.of([store.release(mechanism)], loss_named(self.loss))
+        supervision = Supervision.of([store.release(mechanism.local())], loss_named(self.loss))
         classifier = model.fit(features, supervision, session)
         return self.retrained(classifier, model, features, supervision, session)
 
@@ -147,7 +147,7 @@ class MultiStage(RetrainingLearner):
         self,
         features: Tensor,
         store: LabelStore,
-        mechanism: Mechanism,
+        mechanism: Measurement,
         model: Model,
         session: Session,
     ) -> Classifier:
@@ -160,7 +160,7 @@ class MultiStage(RetrainingLearner):
                 release = store.release(self.first, part)
             else:
                 prior = self.prior(classifier, features[part])
-                release = store.release(mechanism, part, prior)
+                release = store.release(mechanism.local(), part, prior)
                 top = mean_top_k(release)
                 session.notes[f"stage_{stage + 1}_mean_top_k"] = top
                 if self.filter_earlier:
@@ -249,7 +249,7 @@ class HeldOutPrior(RetrainingLearner):
         self,
         features: Tensor,
         store: LabelStore,
-        mechanism: Mechanism,
+        mechanism: Measurement,
         model: Model,
         session: Session,
     ) -> Classifier:
@@ -271,7 +271,7 @@ class HeldOutPrior(RetrainingLearner):
         prior = prior_of(counts)
         session.notes["prior"] = [round(share, 6) for share in prior.tolist()]
         session.notes.update(prior_notes(mechanism, prior))
-        release = store.release(mechanism, rest, prior)
+        release = store.release(mechanism.local(), rest, prior)
         supervision = Supervision.of([release], loss_named(self.loss))
         classifier = model.fit(features, supervision, session)
         return self.retrained(classifier, model, features, supervision, session)
@@ -284,7 +284,7 @@ def prior_of(noisy_counts: Tensor) -> Tensor:
     return counts / total if total > 0 else torch.full_like(counts, 1 / len(counts))
 
 
-def prior_notes(mechanism: Mechanism, prior: Tensor) -> dict[str, object]:
+def prior_notes(mechanism: Measurement, prior: Tensor) -> dict[str, object]:
     """Returns what a mechanism made of the drawn prior: its top k, or its blocks."""
     if isinstance(mechanism, BlockRR):
         frequent, favoured = mechanism.partition(prior)
@@ -331,7 +331,7 @@ class ClusterPrior(RetrainingLearner):
         self,
         features: Tensor,
         store: LabelStore,
-        mechanism: Mechanism,
+        mechanism: Measurement,
         model: Model,
         session: Session,
     ) -> Classifier:
@@ -349,9 +349,9 @@ class ClusterPrior(RetrainingLearner):
         groups = clusters_of(model.representation(features, session), self.clusters, session.seed)
         # With eps=inf nothing is hidden, so the counts are exact too.
         counter = NoisyClusters(math.inf if math.isinf(mechanism.eps) else self.prior_eps)
-        counts = store.release(GroupSums(counter, groups, self.clusters))
+        counts = store.release(counter.over(groups, self.clusters))
         priors = torch.stack([prior_of(row) for row in counts])
-        rest = replace(mechanism, eps=mechanism.eps - self.prior_eps)
+        rest = replace(mechanism.local(), eps=mechanism.eps - self.prior_eps)
         release = store.release(rest, prior=priors[groups])
         session.notes.update(
             prior_eps=self.prior_eps, clusters=self.clusters, mean_top_k=mean_top_k(release)

@@ -1,14 +1,14 @@
 """PATE: teachers vote on queries, and a student learns from the votes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from labeldp.losses import loss_named
-from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.pate import REFUSED, PateFM, TeacherVotes, Vote
+from labeldp.mechanisms.base import Measurement
+from labeldp.mechanisms.pate import REFUSED, PateFM, Vote
 from labeldp.store import LabelStore, digest
 from labeldp.supervision import Supervision, predict
 from labeldp.support import seeding
@@ -39,7 +39,7 @@ class FixMatch(Learner):
         loss_named(self.loss)
         check_made("learner.student", self.student, Consistency, see="learner")
 
-    def check(self, mechanism: Mechanism, model: Model) -> None:
+    def check(self, mechanism: Measurement, model: Model) -> None:
         """Refuses a model that is no network, and a trainer that FixMatch cannot take."""
         check_student(model)
 
@@ -47,12 +47,12 @@ class FixMatch(Learner):
         self,
         features: Tensor,
         store: LabelStore,
-        mechanism: Mechanism,
+        mechanism: Measurement,
         model: Model,
         session: Session,
     ) -> Classifier:
         """Returns a network fitted to one release of every label."""
-        supervision = Supervision.of([store.release(mechanism)], loss_named(self.loss))
+        supervision = Supervision.of([store.release(mechanism.local())], loss_named(self.loss))
         return fitted(model, features, supervision, session, self.student)
 
 
@@ -171,7 +171,7 @@ class Pate(Learner):
                 f"{self.loss!r}"
             )
 
-    def check(self, mechanism: Mechanism, model: Model) -> None:
+    def check(self, mechanism: Measurement, model: Model) -> None:
         """Refuses other mechanisms, a model that is no network, and trainers as FixMatch does."""
         if not isinstance(mechanism, PateFM):
             raise InputError(
@@ -184,7 +184,7 @@ class Pate(Learner):
         self,
         features: Tensor,
         store: LabelStore,
-        mechanism: Mechanism,
+        mechanism: Measurement,
         model: Model,
         session: Session,
     ) -> Classifier:
@@ -202,7 +202,8 @@ class Pate(Learner):
         parts = torch.randperm(count, generator=chance) % mechanism.teachers
         queries = torch.randperm(count, generator=chance)[: mechanism.queries]
         vote, settings = self.teachers.asked(features, queries, classes, model, session)
-        released = store.release(TeacherVotes(mechanism, parts, vote, settings))
+        asked = replace(mechanism, parts=parts, vote=vote, settings=settings)
+        released = store.release(asked)
         answered = released != REFUSED
         session.notes["answers"] = int(answered.sum())
         if not answered.any():

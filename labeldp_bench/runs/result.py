@@ -9,7 +9,7 @@ from torch import Tensor
 
 from labeldp.information import information
 from labeldp.mechanisms import ClassMechanism
-from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.base import Measurement
 from labeldp.mechanisms.noise import DISTRIBUTION, DRAWS
 from labeldp.store import LabelStore
 from labeldp.supervision import Classifier, Fitted
@@ -29,7 +29,7 @@ from labeldp_bench.runs.evaluate import (
 from labeldp_bench.support.device import describe_device
 
 
-def share_of_unit(mechanism: Mechanism, labels_per_unit: int) -> Mechanism:
+def share_of_unit(mechanism: Measurement, labels_per_unit: int) -> Measurement:
     """Returns the mechanism with eps / labels_per_unit: a unit with that many spends eps.
 
     Releases of different labels of one unit add up (sequential composition), so this holds for
@@ -57,7 +57,7 @@ def learner_of_unit(learner: Learner, labels_per_unit: int) -> Learner:
     shares = {
         name: share_of_unit(part, labels_per_unit)
         for name, part in own.items()
-        if isinstance(part, Mechanism)
+        if isinstance(part, Measurement)
     }
     return replace(learner, **shares) if shares else learner
 
@@ -235,7 +235,7 @@ def record_of(
     )
 
 
-def _information(mechanism: Mechanism, outcome: Outcome, data: DataBundle) -> dict[str, object]:
+def _information(mechanism: Measurement, outcome: Outcome, data: DataBundle) -> dict[str, object]:
     """Returns what releases tell of uniform labels: bits of each, and of all N together.
 
     Only of runs in which each label left its holder by itself: what a curator's answer tells of one

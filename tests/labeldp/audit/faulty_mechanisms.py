@@ -5,7 +5,8 @@ Each says what the honest one says, and draws something else. No run can reach t
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,17 +31,22 @@ SAMPLERS = (
     "release",
     "release_groups",
     "noisy_sums",
-    "release_moments",
     "release_votes",
-    "release_descent",
+    "descended",
 )
 
 
 def drawn_by(honest: Measurement, sampler: Measurement) -> Measurement:
     """Returns a measurement that states what `honest` states and draws what `sampler` draws."""
 
+    public = [each.name for each in fields(honest) if not each.compare]
+
     def drawn(name: str) -> Callable:
-        return lambda self, *arguments, **named: getattr(sampler, name)(*arguments, **named)
+        def draw(self: Measurement, *arguments: Any, **named: Any) -> Any:
+            asked = replace(sampler, **{each: getattr(self, each) for each in public})
+            return getattr(asked, name)(*arguments, **named)
+
+        return draw
 
     body = {name: drawn(name) for name in SAMPLERS if hasattr(honest, name)}
     return type(type(honest).__name__, (type(honest),), body)(**vars(honest))
@@ -74,27 +80,21 @@ class UnclippedLaplace(Laplace):
 class UnclippedMeans(CubeMeans):
     """Adds the noise of clipped labels to the mean of the labels themselves."""
 
-    def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
-    ) -> Tensor:
+    def __call__(self, labels: Tensor, limit: float, noise: Noise) -> Tensor:
         """Returns means of unclipped labels plus noise."""
-        zeros = torch.zeros_like(labels)
-        noise = super().release_groups(zeros, limit, groups, num_groups, generator)
-        sums = torch.zeros(num_groups, dtype=torch.float64).index_add_(0, groups, labels)
-        sizes = torch.bincount(groups, minlength=num_groups)
-        return noise + sums / self.divisors(sizes)
+        drawn = super().__call__(torch.zeros_like(labels), limit, noise)
+        sums = group_sums(labels, self.groups, self.num_groups)
+        sizes = torch.bincount(self.groups, minlength=self.num_groups)
+        return drawn + sums / self.divisors(sizes)
 
 
 class UnclippedLocalFull(LocalFull):
     """Clips the mean that it returns, and not the labels that it sums."""
 
-    def noisy_sums(
-        self, values: Tensor, bound: float, groups: Tensor, num_groups: int, generator: Noise
-    ) -> tuple[Tensor, Tensor]:
+    def noisy_sums(self, values: Tensor, bound: float, noise: Noise) -> tuple[Tensor, Tensor]:
         """Returns noisy sums of unclipped labels, and sizes as they should be."""
-        zeros = torch.zeros_like(values)
-        noise, sizes = super().noisy_sums(zeros, bound, groups, num_groups, generator)
-        return noise + group_sums(values, groups, num_groups), sizes
+        drawn, sizes = super().noisy_sums(torch.zeros_like(values), bound, noise)
+        return drawn + group_sums(values, self.groups, self.num_groups), sizes
 
 
 class NarrowClusters(NoisyClusters):
@@ -105,12 +105,10 @@ class NarrowClusters(NoisyClusters):
         """Scale of the noise on each count."""
         return 0.97 * 2 / self.eps
 
-    def release_groups(
-        self, labels: Tensor, limit: float, groups: Tensor, num_groups: int, generator: Noise
-    ) -> Tensor:
+    def __call__(self, labels: Tensor, limit: float, noise: Noise) -> Tensor:
         """Returns counts with less noise."""
-        less = NoisyClusters(self.eps / 0.97)
-        return less.release_groups(labels, limit, groups, num_groups, generator)
+        less = NoisyClusters(self.eps / 0.97).over(self.groups, self.num_groups)
+        return less(labels, limit, noise)
 
 
 class NarrowHistogram(LaplaceHistogram):

@@ -317,7 +317,7 @@ def test_an_audit_says_what_it_does_before_and_how_far_it_is(script, monkeypatch
     monkeypatch.setattr(sampling, "progress_bar", Bar)
     assert script.main(["mechanism=pate_fm", "mechanism.queries=100", "draws=4000"]) == 0
     assert sum(count for count, *_ in seen) == seen[0][1]
-    assert seen[0][2] == "draws of TeacherVotes"
+    assert seen[0][2] == "draws of teacher votes"
     assert seen[0][3].startswith("mechanism  pate_fm (PateFM(eps=1.0")
     assert "verdict    the claim holds" in capsys.readouterr().out
 

@@ -41,15 +41,15 @@ class Endless(PateFM):
 class OneBatch(LabelDPPro):
     """Draws a batch once, and answers every step about it."""
 
-    def release_moments(self, labels, num_classes, /, rows, generator):
+    def sums(self, labels, num_classes, generator):
         """Returns sums over one batch, with fresh noise."""
         batch = (uniforms((len(labels),), generator) < self.share).nonzero().flatten()
-        sums = torch.zeros((num_classes, rows.shape[1]), dtype=torch.float64)
-        sums.index_add_(0, labels[batch], rows[batch].to(torch.float64))
+        sums = torch.zeros((num_classes, self.rows.shape[1]), dtype=torch.float64)
+        sums.index_add_(0, labels[batch], self.rows[batch].to(torch.float64))
         shape = (self.steps, *sums.shape)
         return (sums + gaussian_noise(shape, self.stddev, generator)).transpose(1, 2)
 
-    def release_descent(self, labels, descent, generator):
+    def descended(self, labels, descent, generator):
         """Answers about one batch, with fresh noise."""
         batch = (uniforms((len(labels),), generator) < self.share).nonzero().flatten()
         for _ in range(self.steps):
@@ -62,53 +62,57 @@ class OneBatch(LabelDPPro):
 class NoFloor(FullCubeMeans):
     """Divides by the number of labels, which may be far below n_0, at the noise for n_0."""
 
-    def release_groups(self, labels, limit, groups, num_groups, generator):
+    def __call__(self, labels, limit, noise):
         """Returns means with noise."""
-        sizes = group_sizes(groups, num_groups)
-        means = group_sums(labels.clamp(-limit, limit), groups, num_groups) / sizes.clamp_min(1)
+        sizes = group_sizes(self.groups, self.num_groups)
+        means = group_sums(
+            labels.clamp(-limit, limit), self.groups, self.num_groups
+        ) / sizes.clamp_min(1)
         step, scale = self.step(sizes, limit), float(self.scales(sizes, limit)[0])
-        noise = discrete_laplace((num_groups,), scale / step, numpy_stream(generator))
-        return ((means / step).round() + torch.from_numpy(noise)) * step
+        drawn = discrete_laplace((self.num_groups,), scale / step, numpy_stream(noise))
+        return ((means / step).round() + torch.from_numpy(drawn)) * step
 
 
 class OwnGroupOnly(LocalFull):
     """Leaves groups in which nobody is without noise, and so tells that nobody is there."""
 
-    def noisy_sums(self, values, bound, groups, num_groups, generator):
+    def noisy_sums(self, values, bound, noise):
         """Returns noisy sums and sizes, and 0 where a group is empty."""
-        sums, sizes = super().noisy_sums(values, bound, groups, num_groups, generator)
-        return sums * (group_sizes(groups, num_groups) > 0), sizes
+        sums, sizes = super().noisy_sums(values, bound, noise)
+        return sums * (group_sizes(self.groups, self.num_groups) > 0), sizes
 
 
 class SmallLeftOut(NoisyClusters):
     """Shows no count below 5, which tells that it is one."""
 
-    def release_groups(self, labels, limit, groups, num_groups, generator):
+    def __call__(self, labels, limit, noise):
         """Returns noisy counts, and 0 where the true one is small."""
-        noisy = super().release_groups(labels, limit, groups, num_groups, generator)
-        return torch.where(group_counts(labels, int(limit), groups, num_groups) >= 5, noisy, 0.0)
+        noisy = super().__call__(labels, limit, noise)
+        return torch.where(
+            group_counts(labels, int(limit), self.groups, self.num_groups) >= 5, noisy, 0.0
+        )
 
 
 class LargeAsTheyAre(NoisyClusters):
     """Adds no noise to counts of 50 and more, where it seems too little to matter."""
 
-    def release_groups(self, labels, limit, groups, num_groups, generator):
+    def __call__(self, labels, limit, noise):
         """Returns counts, the small ones noisy."""
-        counts = group_counts(labels, int(limit), groups, num_groups)
-        noisy = super().release_groups(labels, limit, groups, num_groups, generator)
+        counts = group_counts(labels, int(limit), self.groups, self.num_groups)
+        noisy = super().__call__(labels, limit, noise)
         return torch.where(counts < 50, noisy, counts.double())
 
 
 class AverageSize(CubeMeans):
     """Draws noise for the average cube, too little for small ones."""
 
-    def release_groups(self, labels, limit, groups, num_groups, generator):
+    def __call__(self, labels, limit, noise):
         """Returns means with noise."""
-        means = group_sums(labels, groups, num_groups)
-        means /= self.divisors(group_sizes(groups, num_groups))
-        scale = 2 * limit * 1024 * num_groups / len(labels) / self.eps
-        noise = discrete_laplace((num_groups,), scale, numpy_stream(generator))
-        return means + torch.from_numpy(noise) / 1024
+        means = group_sums(labels, self.groups, self.num_groups)
+        means /= self.divisors(group_sizes(self.groups, self.num_groups))
+        scale = 2 * limit * 1024 * self.num_groups / len(labels) / self.eps
+        drawn = discrete_laplace((self.num_groups,), scale, numpy_stream(noise))
+        return means + torch.from_numpy(drawn) / 1024
 
 
 class EachWeight(LabelDPPro):

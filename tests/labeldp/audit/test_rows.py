@@ -126,30 +126,29 @@ def test_mechanisms_draw_every_row_apart(mechanism):
 class InPairsOfClusters(NoisyClusters):
     """Has one noise for two clusters each."""
 
-    def release_groups(self, labels, limit, groups, num_groups, generator):
-        zeros = torch.zeros(num_groups, dtype=torch.int64)  # a label in each: the noise alone
-        noise = super().release_groups(
-            zeros, limit, torch.arange(num_groups), num_groups, generator
-        )
-        exact = NoisyClusters(math.inf).release_groups(labels, limit, groups, num_groups, generator)
-        return exact + noise[torch.arange(num_groups) // 2]
+    def __call__(self, labels, limit, noise):
+        zeros = torch.zeros(self.num_groups, dtype=torch.int64)  # a label in each: the noise alone
+        alone = NoisyClusters(self.eps).over(torch.arange(self.num_groups), self.num_groups)
+        drawn = alone(zeros, limit, noise)
+        exact = NoisyClusters(math.inf).over(self.groups, self.num_groups)(labels, limit, noise)
+        return exact + drawn[torch.arange(self.num_groups) // 2]
 
 
 class InPairsOfCubes(ExponentialCubes):
     """Draws one class for two cubes each, by chance alone in every second."""
 
-    def release_groups(self, labels, limit, groups, num_groups, generator):
-        own = super().release_groups(labels, limit, groups, num_groups, generator)
-        return torch.where(torch.arange(num_groups) % 4 == 2, own.roll(2), own)
+    def __call__(self, labels, limit, noise):
+        own = super().__call__(labels, limit, noise)
+        return torch.where(torch.arange(self.num_groups) % 4 == 2, own.roll(2), own)
 
 
 class InPairsOfFeatures(NoisyMoments):
     """Has one noise for two features each."""
 
-    def release_moments(self, labels, num_classes, rows, generator):
-        noise = super().release_moments(labels, num_classes, 0 * rows, generator)
-        exact = rows.T.double() @ torch.eye(num_classes).double()[labels]
-        return exact + noise[torch.arange(len(noise)) // 2]
+    def __call__(self, labels, limit, noise):
+        exact = self.rows.T.double() @ torch.eye(limit).double()[labels]
+        drawn = super().__call__(labels, limit, noise) - exact
+        return exact + drawn[torch.arange(len(drawn)) // 2]
 
 
 class InPairsOfWeights(LabelDPPro):
@@ -159,10 +158,10 @@ class InPairsOfWeights(LabelDPPro):
         of_each = gradients.shape[1] // len(self.tied)  # weights; those of an example are alike
         return super().clipped_sum(gradients) + self.tied.repeat_interleave(of_each)
 
-    def release_descent(self, labels, descent, generator):
+    def descended(self, labels, descent, generator):
         half = torch.randn(len(labels) // 2 + 1, generator=generator).double()
         self.__dict__["tied"] = 30 * half.repeat_interleave(2)[: len(labels)]
-        return super().release_descent(labels, descent, generator)
+        return super().descended(labels, descent, generator)
 
 
 class InPairsOfClasses(LaplaceHistogram):
@@ -180,10 +179,10 @@ def tied(sampled):
 @pytest.mark.parametrize(
     "mechanism, sampler",
     [
-        (InPairsOfClusters(1.0), "GroupSums"),
-        (InPairsOfCubes(4.0), "GroupSums"),
-        (InPairsOfFeatures(1.0), "ClassSums"),
-        (InPairsOfWeights(8.0, steps=20, share=0.05), "NoisyDescent"),
+        (InPairsOfClusters(1.0), "group sums"),
+        (InPairsOfCubes(4.0), "group sums"),
+        (InPairsOfFeatures(1.0), "class sums"),
+        (InPairsOfWeights(8.0, steps=20, share=0.05), "noisy descent"),
         (InPairsOfClasses(1.0), "InPairsOfClasses"),
     ],
 )
@@ -235,4 +234,4 @@ def test_messages_that_own_labels_leave_in_are_drawn_too(monkeypatch):
     assert audit(LocalHashing(1.0), 5, draws=20_000).faults == []
     monkeypatch.setattr(Hashes, "draw", at_twice_eps)
     faults = audit(LocalHashing(1.0), 5, draws=20_000).faults
-    assert faults and all("Messages" in line for line in faults)
+    assert faults and all("messages" in line for line in faults)

@@ -16,7 +16,6 @@ from labeldp.mechanisms import (
     CubeMeans,
     ExponentialCubes,
     FullCubeMeans,
-    GroupSums,
     LabelDPPro,
     Laplace,
     LaplaceHistogram,
@@ -280,7 +279,7 @@ ADDITIVE = {
     "alibi": (AdditiveLaplace, 30, lambda each, noise: each.release(LABELS, 3, noise)),
     "laplace": (Laplace, 20, lambda each, noise: each.release(VALUES, 1.0, noise)),
     "laplace sums": (
-        Laplace, 20, lambda each, noise: each.release_groups(VALUES, 1.0, LABELS, 3, noise)
+        Laplace, 20, lambda each, noise: each.over(LABELS, 3)(VALUES, 1.0, noise)
     ),
     "clipped_laplace": (
         partial(ClippedLaplace, clip=0.5), 20,
@@ -289,12 +288,12 @@ ADDITIVE = {
     "histogram": (LaplaceHistogram, 40, lambda each, noise: each(LABELS, 3, noise)),
 } | {
     kind.__name__: (
-        kind, most, lambda each, noise: each.release_groups(LABELS, 3, LABELS, 3, noise)
+        kind, most, lambda each, noise: each.over(LABELS, 3)(LABELS, 3, noise)
     )
     for kind, most in ((NoisyClusters, 40), (LocalFull, 27), (ExponentialCubes, 650))
 } | {
     kind.__name__: (
-        kind, most, lambda each, noise: each.release_groups(VALUES, 1.0, LABELS, 3, noise)
+        kind, most, lambda each, noise: each.over(LABELS, 3)(VALUES, 1.0, noise)
     )
     for kind, most in ((CubeMeans, 20), (FullCubeMeans, 40))
 } | {  # at delta = 1e-5
@@ -320,7 +319,7 @@ def test_eps_beyond_the_reach_of_additive_noise_is_refused(name, secret):
 def test_eps_beyond_the_reach_is_refused_before_a_label_is_read():
     store = LabelStore(LABELS, 3).open(80.0, None)
     for measurement in (
-        AdditiveLaplace(80.0), LaplaceHistogram(80.0), GroupSums(NoisyClusters(80.0), LABELS, 3)
+        AdditiveLaplace(80.0), LaplaceHistogram(80.0), NoisyClusters(80.0).over(LABELS, 3)
     ):  # fmt: skip
         with pytest.raises(InputError, match="eps=80 is too large"):
             store.release(measurement)

@@ -1,11 +1,12 @@
 """LabelDP-Pro: the accounting of secret batches, against integrals and simulations of its own."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
-from labeldp.mechanisms import ClassSums, LabelDPPro, NoisyMoments, PateFM
+from labeldp.mechanisms import LabelDPPro, NoisyMoments, PateFM
 from labeldp.mechanisms.moments import SENSITIVITY, gaussian_stddev, poisson_delta, poisson_stddev
 from labeldp.mechanisms.noise import SecretGenerator, step_of
 from labeldp.support.validate import InputError
@@ -84,7 +85,7 @@ def test_each_step_has_a_batch_and_noise_of_its_own():
     rows = torch.nn.functional.normalize(torch.randn(3000, 2, generator=torch.Generator()))
     exact = torch.stack([rows[labels == label].double().sum(0) for label in range(3)], 1)
     stream = torch.Generator().manual_seed(0)
-    sums = LabelDPPro(eps=math.inf, steps=200, share=0.3).release_moments(labels, 3, rows, stream)
+    sums = LabelDPPro(eps=math.inf, steps=200, share=0.3, rows=rows)(labels, 3, stream)
     assert sums.shape == (200, 2, 3) and len(sums[:, 0, 0].unique()) == 200
     # Poisson batches: each row is in or out on its own.
     spread = torch.stack([rows[labels == label].double().square().sum(0) for label in range(3)], 1)
@@ -93,15 +94,15 @@ def test_each_step_has_a_batch_and_noise_of_its_own():
     assert abs(float(away.mean())) < 4 / math.sqrt(away.numel())
     assert float(away.std()) == pytest.approx(1, rel=0.1)
 
-    mechanism = LabelDPPro(eps=1.0, steps=400, share=0.1)
-    noisy = mechanism.release_moments(labels[:1], 3, torch.zeros(1, 2), stream)
+    mechanism = LabelDPPro(eps=1.0, steps=400, share=0.1, rows=torch.zeros(1, 2))
+    noisy = mechanism(labels[:1], 3, stream)
     assert float(noisy.std()) == pytest.approx(mechanism.stddev, rel=0.06)
     assert float(noisy[1:].flatten() @ noisy[:-1].flatten()) < 4 * mechanism.stddev**2 * 50
 
 
 def test_long_rows_are_refused():
     with pytest.raises(InputError, match="length at most 1, got one of 3"):
-        ClassSums(LabelDPPro(eps=1.0), 3 * torch.eye(2))
+        LabelDPPro(eps=1.0, rows=3 * torch.eye(2))
 
 
 class Asking:
@@ -127,8 +128,8 @@ def test_a_descent_is_answered_with_noisy_means_of_secret_batches():
     labels = torch.arange(3000) % 2
     asking = Asking(torch.tensor([[2.0, 0.0], [0.0, 0.5]]))
     stream = torch.Generator().manual_seed(0)
-    exact = LabelDPPro(eps=math.inf, steps=300, share=0.3)
-    weights = exact.release_descent(labels, asking, stream)
+    exact = LabelDPPro(eps=math.inf, steps=300, share=0.3, descent=asking)
+    weights = exact(labels, 2, stream)
     assert torch.equal(weights, asking.weights)
     answers = torch.stack(asking.answers)
     spread = math.sqrt(1500 * 0.3 * 0.7) / (0.3 * 3000)
@@ -137,12 +138,12 @@ def test_a_descent_is_answered_with_noisy_means_of_secret_batches():
     assert float(away.std()) == pytest.approx(1, rel=0.15)
 
     noisy, asking = LabelDPPro(eps=1.0, steps=50, share=0.1), Asking(torch.zeros(2, 400))
-    noisy.release_descent(labels[:10], asking, stream)  # of gradients that are 0
+    replace(noisy, descent=asking)(labels[:10], 2, stream)  # of gradients that are 0
     found = 0.1 * 10 * torch.stack(asking.answers)
     assert float(found.std()) == pytest.approx(noisy.descent_stddev, rel=0.03)
     assert noisy.descent_stddev == pytest.approx(math.sqrt(2) * noisy.stddev)
     asking = Asking(torch.full((2, 400), 0.01))
-    noisy.release_descent(labels[:10], asking, SecretGenerator())
+    replace(noisy, descent=asking)(labels[:10], 2, SecretGenerator())
     steps = torch.stack(asking.answers) / step_of(noisy.descent_stddev)
     assert torch.equal(steps, steps.round())  # or their last bits would tell the sums
 

@@ -1,13 +1,14 @@
 """Noisy moments: the noise that the claim needs, once, and what least squares makes of it."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from scipy.special import ndtr, ndtri
 
-from labeldp.mechanisms import ClassSums, LabelDPPro, NoisyMoments, Rappor
+from labeldp.mechanisms import LabelDPPro, NoisyMoments
 from labeldp.mechanisms.moments import SENSITIVITY, gaussian_delta, gaussian_stddev
 from labeldp.mechanisms.noise import SecretGenerator
 from labeldp.store import BudgetError, LabelStore
@@ -47,9 +48,9 @@ def test_delta_is_not_the_chance_that_the_loss_exceeds_eps():
 def test_draws_have_the_stated_noise_around_the_true_sums(generator):
     labels = torch.arange(600) % 3
     rows = torch.nn.functional.normalize(torch.randn(600, 4, generator=torch.Generator()))
-    mechanism = NoisyMoments(eps=1.0)
+    mechanism = NoisyMoments(eps=1.0, rows=rows)
     exact = torch.stack([rows[labels == label].double().sum(0) for label in range(3)], 1)
-    answers = (mechanism.release_moments(labels, 3, rows, generator) for _ in range(400))
+    answers = (mechanism(labels, 3, generator) for _ in range(400))
     noise = torch.cat([(answer - exact).flatten() for answer in answers])
     assert noise.std() == pytest.approx(SENSITIVITY * gaussian_stddev(1.0, 1e-5), rel=0.05)
     assert abs(float(noise.mean())) < 6 * mechanism.stddev / math.sqrt(len(noise))
@@ -73,7 +74,7 @@ def test_secret_sums_do_not_show_in_their_last_bits_what_noise_was_added_to(kind
     random = torch.Generator().manual_seed(1)
     rows = torch.nn.functional.normalize(torch.randn(500, 60, generator=random).double())
     labels = torch.randint(3, (500,), generator=random)
-    outputs = mechanism.release_moments(labels, 3, rows, generator).reshape(60, 3).numpy()
+    outputs = replace(mechanism, rows=rows)(labels, 3, generator).reshape(60, 3).numpy()
     shares = []
     for label in range(3):
         guessed = labels.clone()
@@ -93,7 +94,7 @@ def test_a_replaced_label_moves_the_sums_by_the_sensitivity_at_most():
     other[7] = (other[7] + 1) % 3
     generators = (torch.Generator().manual_seed(1) for _ in range(2))
     one, two = (
-        NoisyMoments(eps=math.inf).release_moments(each, 3, rows, generator)
+        NoisyMoments(eps=math.inf, rows=rows)(each, 3, generator)
         for each, generator in zip((labels, other), generators, strict=True)
     )
     assert float((one - two).norm()) == pytest.approx(SENSITIVITY, rel=1e-6)
@@ -107,22 +108,18 @@ def test_a_row_that_is_no_number_gives_no_label_away(mechanism, value):
     rows[3, 3] = value
     store = LabelStore(torch.arange(10) % 3, 3).open(0.1, seed=0)
     with pytest.raises(InputError, match=r"rows must (be numbers|have length at most 1)"):
-        store.release(ClassSums(mechanism, rows))
+        store.release(replace(mechanism, rows=rows))
     assert store.eps_spent == 0
 
 
 def test_the_store_books_it_once_and_refuses_long_rows():
     store = LabelStore(torch.arange(30) % 3, 3).open(1.0, seed=0)
     with pytest.raises(InputError, match="length at most 1, got one of 2"):
-        store.release(ClassSums(NoisyMoments(eps=1.0), 2 * torch.eye(30)))
+        store.release(NoisyMoments(eps=1.0, rows=2 * torch.eye(30)))
     with pytest.raises(InputError, match=r"got one of 1\.001"):  # the noise is that of length 1
-        store.release(ClassSums(NoisyMoments(eps=1.0), 1.001 * torch.eye(30)))
+        store.release(NoisyMoments(eps=1.0, rows=1.001 * torch.eye(30)))
     assert store.eps_spent == 0
-    assert store.release(ClassSums(NoisyMoments(eps=1.0), torch.eye(30))).shape == (30, 3)
+    assert store.release(NoisyMoments(eps=1.0, rows=torch.eye(30))).shape == (30, 3)
     assert (store.eps_spent, store.trust) == (1.0, "central")
     with pytest.raises(BudgetError):
-        store.release(ClassSums(NoisyMoments(eps=1.0), torch.eye(30)))
-    with pytest.raises(InputError, match="use mechanism=noisy_moments"):
-        LabelStore(torch.arange(3) % 3, 3).open(1.0, seed=0).release(
-            ClassSums(Rappor(eps=1.0), torch.eye(3))
-        )
+        store.release(NoisyMoments(eps=1.0, rows=torch.eye(30)))

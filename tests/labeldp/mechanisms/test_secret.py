@@ -6,6 +6,7 @@ import math
 import multiprocessing
 import os
 import pickle
+from dataclasses import replace
 
 import hydra
 import numpy as np
@@ -15,11 +16,9 @@ from scipy.stats import binomtest, chisquare, kstest
 
 from labeldp.mechanisms import (
     ClassSums,
-    GroupSums,
     LabelMechanism,
     Rappor,
     SubsetSelection,
-    TeacherVotes,
 )
 from labeldp.mechanisms.noise import SecretGenerator, integers, uniforms
 from labeldp.mechanisms.pate import PateFM
@@ -112,11 +111,15 @@ def votes(store, mechanism):
     if not isinstance(mechanism, PateFM):
         raise InputError("asks no teachers")
     parts = torch.arange(600) % mechanism.teachers
-    return store.release(
-        TeacherVotes(
-            mechanism, parts, lambda _, labels: torch.full((mechanism.queries,), int(labels[0])), ""
-        )
-    )
+    first = lambda _, labels: torch.full((mechanism.queries,), int(labels[0]))  # noqa: E731
+    return store.release(replace(mechanism, parts=parts, vote=first))
+
+
+def sums(store, mechanism, groups):
+    """What is released of the rows of each class."""
+    if not isinstance(mechanism, ClassSums):
+        raise InputError("asks for no rows")
+    return store.release(replace(mechanism, rows=torch.eye(20)[groups]))
 
 
 def released(mechanism, task):
@@ -124,8 +127,8 @@ def released(mechanism, task):
     groups, found = torch.arange(600) % 20, []
     for ask in (
         lambda store: store.release(mechanism).outputs,
-        lambda store: store.release(GroupSums(mechanism, groups, 20)),
-        lambda store: store.release(ClassSums(mechanism, torch.eye(20)[groups])),
+        lambda store: store.release(mechanism.over(groups, 20)),
+        lambda store: sums(store, mechanism, groups),
         lambda store: votes(store, mechanism),
     ):
         try:

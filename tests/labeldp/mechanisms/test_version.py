@@ -10,10 +10,8 @@ import torch
 
 from labeldp.mechanisms import (
     ClassSums,
-    GroupSums,
     LabelEnhancement,
     LaplaceHistogram,
-    TeacherVotes,
 )
 from labeldp.mechanisms.pate import PateFM
 from labeldp.store import LabelStore
@@ -102,12 +100,14 @@ def releases(mechanism):
     asked = [
         lambda store: store.release(mechanism).outputs,
         lambda store: store.release(mechanism, PART).outputs,
-        lambda store: store.release(GroupSums(mechanism, GROUPS, NUM_GROUPS)),
-        lambda store: store.release(ClassSums(mechanism, ROWS)),
+        lambda store: store.release(mechanism.over(GROUPS, NUM_GROUPS)),
     ]
+    if isinstance(mechanism, ClassSums):
+        asked.append(lambda store: store.release(replace(mechanism, rows=ROWS)))
     if isinstance(mechanism, PateFM):
-        few = replace(mechanism, teachers=NUM_GROUPS)
-        asked.append(lambda store: store.release(TeacherVotes(few, GROUPS, first_label(few), "")))
+        vote = first_label(mechanism)
+        few = replace(mechanism, teachers=NUM_GROUPS, parts=GROUPS, vote=vote)
+        asked.append(lambda store: store.release(few))
     for prior in priors():
         asked.append(lambda store, prior=prior: store.release(mechanism, PART, prior).outputs)
     found = []

@@ -2,7 +2,7 @@
 
 import math
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -10,12 +10,10 @@ import torch
 from labeldp.mechanisms import (
     LabelDPPro,
     Mechanism,
-    NoisyDescent,
     PateFM,
     RandomizedResponse,
     RandomizedResponseWithPrior,
     Rappor,
-    TeacherVotes,
 )
 from labeldp.store import LabelStore, ReleaseError
 from labeldp.support.validate import Diverged, InputError, check_labels
@@ -118,11 +116,11 @@ def test_what_is_trained_on_true_labels_fails_without_a_word(kind):
 
     store, teachers = opened(), PateFM(1.0, teachers=2, queries=3, answers=1)
     with pytest.raises(ReleaseError, match=f"failed with {kind.__name__} on true labels"):
-        store.release(TeacherVotes(teachers, torch.arange(50) % 2, vote, ""))
+        store.release(replace(teachers, parts=torch.arange(50) % 2, vote=vote))
     with pytest.raises(InputError, match="each of 2 teachers needs labels of its own"):
-        store.release(TeacherVotes(teachers, torch.zeros(50, dtype=torch.int64), vote, ""))
+        store.release(replace(teachers, parts=torch.zeros(50, dtype=torch.int64), vote=vote))
     with pytest.raises(ReleaseError, match=f"failed with {kind.__name__} on true labels"):
-        store.release(NoisyDescent(LabelDPPro(1.0, steps=1, share=1.0), Falls(), ""))
+        store.release(LabelDPPro(1.0, steps=1, share=1.0, descent=Falls()))
     assert store.ledger == []
 
 

@@ -11,10 +11,8 @@ import pytest
 import torch
 
 from labeldp.mechanisms import (
-    ClassSums,
     CubeMeans,
     ExponentialCubes,
-    GroupSums,
     Laplace,
     LaplaceHistogram,
     Measurement,
@@ -23,7 +21,6 @@ from labeldp.mechanisms import (
     PateFM,
     RandomizedResponse,
     Rappor,
-    TeacherVotes,
 )
 from labeldp.mechanisms.noise import uniforms
 from labeldp.store import BudgetError, LabelStore, LedgerEntry
@@ -95,7 +92,7 @@ def test_a_release_inside_of_a_release_is_refused():
         with ThreadPoolExecutor(1) as pool:
             pool.submit(store.release, Rappor(1.0)).result()
 
-    store.release(TeacherVotes(PateFM(1.0, teachers=2, queries=3, answers=1), GROUPS, vote, ""))
+    store.release(PateFM(1.0, teachers=2, queries=3, answers=1, parts=GROUPS, vote=vote))
     assert refused == [0.0] * 4
     assert store.eps_spent == pytest.approx(0.915, abs=1e-3)  # less than the eps of its noise
     with pytest.raises(BudgetError, match=r"has spent 0\.91"):  # the lock is free again
@@ -121,7 +118,7 @@ def test_deltas_of_one_label_add_up():
     rows = torch.eye(50, dtype=torch.float64)
     store.release(RandomizedResponse(0.25))
     for delta in (1e-5, 3e-5):
-        store.release(ClassSums(NoisyMoments(0.375, delta=delta), rows))
+        store.release(NoisyMoments(0.375, delta=delta, rows=rows))
     assert store.eps_spent == 1.0
     assert store.delta == pytest.approx(4e-5)
 
@@ -163,11 +160,11 @@ def test_a_new_question_is_a_measurement_and_nothing_else():
         (lambda store: store.release(Rappor(0.1), torch.tensor([1, 1])), "distinct"),
         (lambda store: store.release(Rappor(0.1), torch.tensor([50])), r"in \[0, 49\]"),
         (lambda store: store.release(Laplace(1.0)), "Laplace is made for regression"),
-        (lambda store: store.release(GroupSums(CubeMeans(1.0), GROUPS, 2)), "made for regression"),
-        (lambda store: store.release(ExponentialCubes(1.0)), "nothing about single labels"),
-        (lambda store: store.release(GroupSums(Rappor(1.0), GROUPS[:9], 2)), r"of shape \(50,\)"),
-        (lambda store: store.release(GroupSums(Rappor(1.0), GROUPS.int(), 2)), "must be int64"),
-        (lambda store: store.release(GroupSums(Rappor(2.0), GROUPS, 2)), "the budget is 1"),
+        (lambda store: store.release(CubeMeans(1.0).over(GROUPS, 2)), "made for regression"),
+        (lambda store: store.release(ExponentialCubes(1.0)), r"groups must be int64 of shape"),
+        (lambda store: store.release(Rappor(1.0).over(GROUPS[:9], 2)), r"of shape \(50,\)"),
+        (lambda store: store.release(Rappor(1.0).over(GROUPS.int(), 2)), "must be int64"),
+        (lambda store: store.release(Rappor(2.0).over(GROUPS, 2)), "the budget is 1"),
         (lambda store: store.release(LaplaceHistogram(1.0), torch.tensor([1, 1])), "distinct"),
         (lambda store: store.release(LaplaceHistogram(2.0), torch.arange(2)), "the budget is 1"),
         (lambda store: store.release(NoPrivacy()), "this release costs inf, the budget is 1"),

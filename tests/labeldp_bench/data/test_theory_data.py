@@ -11,7 +11,7 @@ from scipy.stats import kstest
 from sklearn.datasets import load_diabetes
 from sklearn.neighbors import KNeighborsRegressor
 
-from labeldp.mechanisms import GroupSums, Laplace, NoPrivacy
+from labeldp.mechanisms import Laplace, NoPrivacy
 from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp_bench.data.theory import (
@@ -67,7 +67,7 @@ def test_labels_follow_the_stated_law(num_classes):
     law = data.probabilities(bundle.train_features)
     assert (law.sum(1) - 1).abs().max() < 1e-12
     counts = bundle.store.open(math.inf, 0).release(
-        GroupSums(NoPrivacy(), torch.zeros(200_000, dtype=torch.int64), 1)
+        NoPrivacy().over(torch.zeros(200_000, dtype=torch.int64), 1)
     )
     assert torch.allclose(counts[0] / 200_000, law.mean(0), atol=0.005)
     assert kstest(bundle.train_features.flatten(), "uniform").pvalue > 1e-3
@@ -131,7 +131,7 @@ def drawn(seed=0, **changes):
 def own_labels(bundle):
     """The store's labels, which eps=inf gives away, by the rule that was applied to them."""
     everyone = torch.arange(len(bundle.train_features))
-    return bundle.store.open(np.inf, 0).release(GroupSums(NoPrivacy(), everyone, len(everyone)))
+    return bundle.store.open(np.inf, 0).release(NoPrivacy().over(everyone, len(everyone)))
 
 
 def test_labels_are_scaled_by_the_stated_range_and_by_nothing_else(monkeypatch):

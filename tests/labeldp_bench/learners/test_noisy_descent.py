@@ -128,9 +128,9 @@ def test_another_recipe_gets_noise_of_its_own():
         seen = asked.setdefault(rate, [])
 
         class Listening(LabelDPPro):
-            def release_descent(self, labels, descent, generator, seen=seen):
+            def descended(self, labels, descent, generator, seen=seen):
                 seen.append(torch.rand(3, generator=generator))
-                return super().release_descent(labels, descent, generator)
+                return super().descended(labels, descent, generator)
 
         listening = Listening(eps=20.0, steps=1, share=0.2)
         store = LabelStore(labels, 2).open(20.0, seed=0)

@@ -2,12 +2,13 @@
 
 import functools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
-from labeldp.mechanisms import PateFM, Rappor, TeacherVotes
+from labeldp.mechanisms import PateFM, Rappor
 from labeldp.store import BudgetError, LabelStore, ReleaseError
 from labeldp.supervision import predict
 from labeldp.support.validate import InputError
@@ -44,7 +45,7 @@ def test_each_teacher_sees_its_own_labels_and_one_replaced_label_moves_one_vote(
         return own[:5]
 
     store = LabelStore(labels, 3).open(1.0, seed=0)
-    released = store.release(TeacherVotes(mechanism, parts, vote, ""))
+    released = store.release(replace(mechanism, parts=parts, vote=vote))
     assert released.shape == (5,) and len(seen) == 12
     assert sorted(torch.cat(seen).tolist()) == list(range(60))
     (line,) = store.ledger
@@ -52,10 +53,10 @@ def test_each_teacher_sees_its_own_labels_and_one_replaced_label_moves_one_vote(
     assert line.eps == pytest.approx(0.915, abs=1e-3)  # what the noise for eps=1 costs
     assert set(store.unsanitised) == {"data_dependent_eps_unsanitised"}
     with pytest.raises(BudgetError):
-        store.release(TeacherVotes(mechanism, parts, vote, ""))
+        store.release(replace(mechanism, parts=parts, vote=vote))
     again = LabelStore(labels, 3).open(1.0, seed=0)  # of a run that was cut off, and goes on
     again.load_state_dict(store.state_dict())
-    assert torch.equal(again.release(TeacherVotes(mechanism, parts, vote, "")), released)
+    assert torch.equal(again.release(replace(mechanism, parts=parts, vote=vote)), released)
     assert len(seen) == 12 and again.unsanitised == store.unsanitised
 
 
@@ -63,9 +64,9 @@ def test_a_teacher_without_labels_or_without_votes_is_refused_and_costs_nothing(
     store = LabelStore(torch.arange(60) % 3, 3).open(1.0, seed=0)
     mechanism = PateFM(1.0, teachers=12, queries=5, answers=5)
     with pytest.raises(InputError, match="each of 12 teachers needs labels"):
-        TeacherVotes(mechanism, torch.arange(60) % 11, lambda _, own: own[:5], "")
+        replace(mechanism, parts=torch.arange(60) % 11)
     with pytest.raises(ReleaseError, match="failed with InputError"):
-        store.release(TeacherVotes(mechanism, torch.arange(60) % 12, lambda _, own: own[:4], ""))
+        store.release(replace(mechanism, parts=torch.arange(60) % 12, vote=lambda _, own: own[:4]))
     assert store.eps_spent == 0
 
 
@@ -174,7 +175,9 @@ def test_other_teachers_have_other_noise():
 
     closed = LabelStore(labels, 3)
     one, same, other = (
-        closed.open(1.0, 0, again="test").release(TeacherVotes(mechanism, parts, vote, settings))
+        closed.open(1.0, 0, again="test").release(
+            replace(mechanism, parts=parts, vote=vote, settings=settings)
+        )
         for settings in ("a", "a", "b")
     )
     assert torch.equal(one, same)

@@ -30,7 +30,7 @@ def test_counts_have_noise_of_scale_two_over_eps():
     labels = torch.arange(30_000) % 3
     groups = torch.arange(30_000) // 3
     noisy, exact = (
-        NoisyClusters(eps).release_groups(labels, 3, groups, 10_000, seeding.generator(0, "test"))
+        NoisyClusters(eps).over(groups, 10_000)(labels, 3, seeding.generator(0, "test"))
         for eps in (0.5, math.inf)
     )
     assert noisy.dtype == torch.float64 and noisy.shape == (10_000, 3)
@@ -48,8 +48,8 @@ def test_groups_are_learnt_by_a_count_of_each(central):
     if central:
         groups = own.grouping(points, session())
         assert groups.count == 6 and groups.members.shape == (6000,)
-        noisy = NoisyClusters(0.02).release_groups(
-            labels, 3, groups.members, groups.count, seeding.generator(0, "test")
+        noisy = NoisyClusters(0.02).over(groups.members, groups.count)(
+            labels, 3, seeding.generator(0, "test")
         )
         fitted = groups.estimator(noisy)
     else:

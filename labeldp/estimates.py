@@ -14,8 +14,7 @@ from scipy.stats import binomtest, t
 from torch import Tensor
 
 from labeldp.manifest import ClassName
-from labeldp.mechanisms import AdditiveLaplace, ClassMechanism, RandomizedResponse
-from labeldp.mechanisms.bits import BitMechanism
+from labeldp.mechanisms import ClassMechanism
 from labeldp.names import numbered
 from labeldp.release import Release
 from labeldp.rows import check_order, check_size, checked_weights, refuse_fitted_rows
@@ -42,24 +41,19 @@ def possible_values(release: Release, number: int | None = None) -> tuple[float,
     many, or too many to list.
     """
     mechanism, num_classes = release.manifest.class_mechanism, len(release.classes)
-    if isinstance(mechanism, RandomizedResponse):
-        other = mechanism.p_flip(num_classes)
-        own = 1 - (num_classes - 1) * other
-    elif isinstance(mechanism, BitMechanism):
-        own, other = mechanism.bit_rates(num_classes)
-    elif isinstance(mechanism, AdditiveLaplace) and mechanism.scale == 0:
-        own, other = 1.0, 0.0
-    else:
-        try:
-            mechanism = release.class_mechanism  # those above treat all classes alike
-            outputs = mechanism.output_space(num_classes)
-        except InputError:
-            return None
-        found = _estimates(mechanism, outputs, num_classes)
-        found = found if number is None else found[:, number]
-        size = np.abs(found).max()  # what differs less is rounding
-        return tuple((np.unique((found / size).round(9)) * size).tolist())
-    return -other / (own - other), (1 - other) / (own - other)
+    rates = mechanism.bit_rates(num_classes)  # the same of all classes, whatever their order
+    if rates is not None:
+        own, other = rates
+        return -other / (own - other), (1 - other) / (own - other)
+    try:
+        mechanism = release.class_mechanism
+        outputs = mechanism.output_space(num_classes)
+    except InputError:
+        return None
+    found = _estimates(mechanism, outputs, num_classes)
+    found = found if number is None else found[:, number]
+    size = np.abs(found).max()  # what differs less is rounding
+    return tuple((np.unique((found / size).round(9)) * size).tolist())
 
 
 def _estimates(mechanism: ClassMechanism, outputs: Tensor, num_classes: int) -> NDArray[np.float64]:

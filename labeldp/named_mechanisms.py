@@ -24,9 +24,6 @@ from labeldp.mechanisms import (
     UnbiasedRandomizer,
 )
 from labeldp.mechanisms.answers import AnswerTable
-from labeldp.mechanisms.bits import BitFlips
-from labeldp.mechanisms.laplace import STEP
-from labeldp.mechanisms.subsets import p_outside
 from labeldp.support.validate import InputError, check_choice, did_you_mean
 
 CLASS_MECHANISMS: dict[str, type[ClassMechanism]] = {
@@ -108,40 +105,6 @@ def parameters_of(mechanism: ClassMechanism | RealMechanism) -> dict[str, Any]:
     return {name: value for name, value in vars(mechanism).items() if name in own}
 
 
-LARGEST_TABLE = 20_000
-"""Entries of a table of outputs; larger ones are left out."""
-
-
 def law_of(mechanism: ClassMechanism, num_classes: int) -> dict[str, Any]:
-    """Returns how one label is released, in numbers that JSON takes.
-
-    kind `label`: the own class with probability `own`, each other one with `other`.
-    kind `bits`: a bit for each class, 1 with probability `own` for the own class, else `other`.
-    kind `subset`: a set of `size` classes; it holds the own one with probability `own`, and is
-    uniform otherwise. It is written as a bit for each class.
-    kind `table`: one of `outputs`; row c of `probabilities` belongs to class c.
-    kind `discrete_laplace`: the one-hot vector plus k `step` on each entry, for independent whole k
-    with probability proportional to exp(-|k| step / scale). Floating-point Laplace noise is not
-    this law: its gaps show the label.
-    kind `none`: too large to write down; the mechanism's name and parameters say it.
-    """
-    if isinstance(mechanism, RandomizedResponse):
-        other = mechanism.p_flip(num_classes)
-        return {"kind": "label", "own": 1 - (num_classes - 1) * other, "other": other}
-    if isinstance(mechanism, BitFlips):
-        own, other = mechanism.bit_rates(num_classes)
-        return {"kind": "bits", "own": own, "other": other}
-    if isinstance(mechanism, SubsetSelection):
-        size = mechanism.chosen_size(num_classes)
-        return {"kind": "subset", "size": size,
-                "own": 1 - p_outside(mechanism.eps, num_classes, size)}  # fmt: skip
-    if isinstance(mechanism, AdditiveLaplace):
-        return {"kind": "discrete_laplace", "scale": mechanism.scale, "step": STEP}
-    try:
-        outputs = mechanism.output_space(num_classes)
-    except InputError:
-        return {"kind": "none"}
-    if len(outputs) * num_classes > LARGEST_TABLE:
-        return {"kind": "none"}
-    probabilities = mechanism.log_likelihood(outputs, num_classes).exp().T
-    return {"kind": "table", "outputs": outputs.tolist(), "probabilities": probabilities.tolist()}
+    """Returns `mechanism.law(num_classes)`: how one label is released, in plain numbers."""
+    return mechanism.law(num_classes)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from labeldp.losses import Loss
-from labeldp.mechanisms.base import Measurement
+from labeldp.mechanisms.measurement import Measurement
 from labeldp.store import LabelStore
 from labeldp.supervision import Classifier, Fitted, Supervision
 from labeldp.support.validate import InputError

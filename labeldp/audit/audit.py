@@ -1,7 +1,9 @@
 """The audit of one mechanism of the library: exact where possible, and by draws."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -10,11 +12,14 @@ from labeldp.audit import statistics
 from labeldp.audit.channels import (
     Channel,
     class_channels,
-    group_channels,
-    histogram_channel,
+    cluster_counts,
+    cube_classes,
+    cube_means,
+    histogram_counts,
+    local_full_channels,
     real_channels,
 )
-from labeldp.audit.curator_channels import sums_channels, votes_channel
+from labeldp.audit.curator_channels import moment_channels, step_channels, teacher_votes
 from labeldp.audit.exact import formula_epsilon
 from labeldp.audit.fit import Calibration, GoodnessOfFit, all_of
 from labeldp.audit.statistics import (
@@ -30,11 +35,14 @@ from labeldp.audit.statistics import (
 )
 from labeldp.mechanisms import (
     ClassMechanism,
-    GroupMechanism,
+    CubeMeans,
+    ExponentialCubes,
     LabelDPPro,
     LabelEnhancement,
     LaplaceHistogram,
+    LocalFull,
     Measurement,
+    NoisyClusters,
     NoisyMoments,
     PateFM,
     RealMechanism,
@@ -151,26 +159,33 @@ def _look(
     return literals(outputs, law), law
 
 
+CHANNELS: dict[type, Callable[[Any], list[Channel]]] = {
+    CubeMeans: cube_means,
+    ExponentialCubes: cube_classes,
+    LabelDPPro: step_channels,
+    LaplaceHistogram: histogram_counts,
+    LocalFull: local_full_channels,
+    NoisyClusters: cluster_counts,
+    NoisyMoments: moment_channels,
+    PateFM: teacher_votes,
+    RealMechanism: real_channels,
+}
+"""Channels of each kind of measurement but those of classes; a subclass has those of its base."""
+
+
 def channels_of(measurement: Measurement, num_classes: int, prior: Tensor | None) -> list[Channel]:
     """Returns a channel for each way in which a measurement draws.
 
     Args:
-        measurement: a mechanism for classes, real labels, groups, sums or votes, or a histogram.
+        measurement: a mechanism for classes, or one of `CHANNELS`.
         num_classes: K, of mechanisms for classes.
         prior: global, float64 (K,), or None for uniform; for mechanisms for classes.
     """
     if isinstance(measurement, ClassMechanism):
         return class_channels(measurement, num_classes, prior)
-    if isinstance(measurement, RealMechanism):
-        return real_channels(measurement)
-    if isinstance(measurement, GroupMechanism):
-        return group_channels(measurement)
-    if isinstance(measurement, NoisyMoments | LabelDPPro):
-        return sums_channels(measurement)
-    if isinstance(measurement, PateFM):
-        return [votes_channel(measurement)]
-    if isinstance(measurement, LaplaceHistogram):
-        return [histogram_channel(measurement)]
+    for kind in type(measurement).__mro__:
+        if kind in CHANNELS:
+            return CHANNELS[kind](measurement)
     raise InputError(f"no audit by draws is known for {measurement.name}")
 
 

@@ -34,7 +34,6 @@ from labeldp.mechanisms import (
 )
 from labeldp.mechanisms.encodings import AsReleased
 from labeldp.mechanisms.noise import step_of
-from labeldp.support.validate import InputError
 
 
 @dataclass(frozen=True)
@@ -152,19 +151,6 @@ def real_channels(mechanism: RealMechanism, bound: float = 1.0) -> list[Channel]
     return [first, replace(first, name="group sums", ask=sums)]
 
 
-def group_channels(mechanism: GroupMechanism) -> list[Channel]:
-    """Returns the channels of a mechanism for groups: for classes, real labels, or both."""
-    if isinstance(mechanism, ExponentialCubes):
-        return [_cube_classes(mechanism)]
-    if isinstance(mechanism, NoisyClusters):
-        return [_cluster_counts(mechanism)]
-    if isinstance(mechanism, CubeMeans):
-        return [_cube_means(mechanism)]
-    if isinstance(mechanism, LocalFull):
-        return [_local_classes(mechanism), _local_values(mechanism)]
-    raise InputError(f"no audit by draws is known for {mechanism.name}")
-
-
 def _entries(answers: Tensor) -> Tensor:
     return answers.flatten(1)
 
@@ -207,7 +193,7 @@ def _joined(others: list[Tensor], group: int, own: float) -> list[Tensor]:
     ]
 
 
-def _cube_classes(mechanism: ExponentialCubes) -> Channel:
+def cube_classes(mechanism: ExponentialCubes) -> list[Channel]:
     """Two groups; the own example is in the first one or, if features are protected, in either."""
     others = [torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1])]
     groups = (0, 1) if mechanism.protects == "labels and features" else (0,)
@@ -221,10 +207,10 @@ def _cube_classes(mechanism: ExponentialCubes) -> Channel:
     table = torch.stack(tables, 1)
     inputs = tuple(f"class {label} in group {group}" for group, label in own)
     ask = copies(mechanism, K, contents, lambda answers: answers[:, 0] * K + answers[:, 1])
-    return Channel("group sums", inputs, ask, lambda outputs: table[outputs])
+    return [Channel("group sums", inputs, ask, lambda outputs: table[outputs])]
 
 
-def _cluster_counts(mechanism: NoisyClusters) -> Channel:
+def cluster_counts(mechanism: NoisyClusters) -> list[Channel]:
     """One group of three labels, two of them known."""
     contents = [_joined([torch.tensor([0, 1])], 0, label) for label in range(K)]
     means = torch.stack([torch.bincount(part, minlength=K) for (part,) in contents]).double()
@@ -239,16 +225,18 @@ def _cluster_counts(mechanism: NoisyClusters) -> Channel:
             values += [laplace_shape(column, 1 / mechanism.scale) for column in sizes.T]
         return certain(GoodnessOfFit(min(1.0, len(values) * min(values)), 0.0))
 
-    return Channel(
-        "group sums",
-        tuple(f"class {label}" for label in range(K)),
-        copies(mechanism, K, contents),
-        lambda outputs: laplace_law(outputs, means, mechanism.scale),
-        noise=noise,
-    )
+    return [
+        Channel(
+            "group sums",
+            tuple(f"class {label}" for label in range(K)),
+            copies(mechanism, K, contents),
+            lambda outputs: laplace_law(outputs, means, mechanism.scale),
+            noise=noise,
+        )
+    ]
 
 
-def _cube_means(mechanism: CubeMeans, bound: float = 1.0) -> Channel:
+def cube_means(mechanism: CubeMeans, bound: float = 1.0) -> list[Channel]:
     """The own label may lie beyond the bound.
 
     One group of three labels, two of them known. Where features are secret: three groups, about as
@@ -285,7 +273,12 @@ def _cube_means(mechanism: CubeMeans, bound: float = 1.0) -> Channel:
         return misfit(*asked(few), len(own), draws, own_stream(generator, "few"))
 
     inputs = tuple(f"label {value:g} in group {group}" for group, value in own)
-    return Channel("group sums", inputs, *asked(others), chunk=20_000, noise=noise)
+    return [Channel("group sums", inputs, *asked(others), chunk=20_000, noise=noise)]
+
+
+def local_full_channels(mechanism: LocalFull) -> list[Channel]:
+    """Returns the channels of examples with a class, and of those with a real label."""
+    return [_local_classes(mechanism), _local_values(mechanism)]
 
 
 def _local_classes(mechanism: LocalFull) -> Channel:
@@ -358,7 +351,7 @@ def _local_values(mechanism: LocalFull, bound: float = 1.0) -> Channel:
     )
 
 
-def histogram_channel(histogram: LaplaceHistogram) -> Channel:
+def histogram_counts(histogram: LaplaceHistogram) -> list[Channel]:
     """Returns the channel of a histogram.
 
     n copies of one label with two classes of its own each: 2 n classes in total.
@@ -369,9 +362,5 @@ def histogram_channel(histogram: LaplaceHistogram) -> Channel:
         size = len(numbers)
         return histogram(2 * torch.arange(size) + numbers, 2 * size, generator).reshape(size, 2)
 
-    return Channel(
-        histogram.name,
-        ("class 0", "class 1"),
-        ask,
-        lambda outputs: laplace_law(outputs, means, histogram.scale),
-    )
+    law = lambda outputs: laplace_law(outputs, means, histogram.scale)  # noqa: E731
+    return [Channel(histogram.name, ("class 0", "class 1"), ask, law)]

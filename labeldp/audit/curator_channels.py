@@ -26,14 +26,22 @@ WIDTH = 4
 """Over how many weights a gradient that is too long lies."""
 
 
-def sums_channels(mechanism: NoisyMoments | LabelDPPro) -> list[Channel]:
+def moment_channels(mechanism: NoisyMoments) -> list[Channel]:
+    """Returns the channel of sums."""
+    return [_sums(mechanism, 1, 1.0)]
+
+
+def step_channels(mechanism: LabelDPPro) -> list[Channel]:
+    """Returns the channels of sums over batches, and of the gradients of a network."""
+    return [_sums(mechanism, mechanism.steps, float(mechanism.share)), _descent(mechanism)]
+
+
+def _sums(mechanism: NoisyMoments | LabelDPPro, steps: int, share: float) -> Channel:
     """Returns the channel of the sums: each draw is an example with a feature of its own.
 
     n examples with n features give n independent draws in one call: the noisy sums of the own
     feature over each of three classes, in every step.
     """
-    steps = mechanism.steps if isinstance(mechanism, LabelDPPro) else 1
-    share = float(mechanism.share) if isinstance(mechanism, LabelDPPro) else 1.0
     variance, chunk = mechanism.stddev**2, 1000 if steps == 1 else AT_ONCE
 
     def ask(numbers: Tensor, generator: Generator) -> Tensor:
@@ -62,8 +70,7 @@ def sums_channels(mechanism: NoisyMoments | LabelDPPro) -> list[Channel]:
 
     inputs = tuple(f"class {label}" for label in range(CLASSES))
     most = MOST_ENTRIES // (steps * CLASSES) if steps > 1 else 4_000_000
-    sums = Channel("class sums", inputs, ask, law, most, chunk, noise, mechanism.delta)
-    return [sums, _descent(mechanism)] if isinstance(mechanism, LabelDPPro) else [sums]
+    return Channel("class sums", inputs, ask, law, most, chunk, noise, mechanism.delta)
 
 
 def _spread(noise: Tensor, variance: float) -> GoodnessOfFit:
@@ -156,7 +163,7 @@ STEPS = 2001
 """Of the integral over the winner's noise."""
 
 
-def votes_channel(mechanism: PateFM) -> Channel:
+def teacher_votes(mechanism: PateFM) -> list[Channel]:
     """Returns the channel of one run: a teacher votes for its own class on every query.
 
     An output is how often nothing, and each class, was released before the run ended; that is all
@@ -170,17 +177,19 @@ def votes_channel(mechanism: PateFM) -> Channel:
         runs = [mechanism.release_votes(counts, generator) for counts in every]
         return torch.stack([_told(mechanism, released) for released in runs])
 
-    return Channel(
-        "teacher votes",
-        tuple(f"class {label}" for label in range(CLASSES)),
-        ask,
-        lambda outputs: outputs.double() @ laws.T,
-        most=4 * MOST_VOTE_CALLS,
-        chunk=1000,
-        noise=partial(_vote_noise, mechanism),
-        delta=mechanism.delta,
-        in_one_call=False,
-    )
+    return [
+        Channel(
+            "teacher votes",
+            tuple(f"class {label}" for label in range(CLASSES)),
+            ask,
+            lambda outputs: outputs.double() @ laws.T,
+            most=4 * MOST_VOTE_CALLS,
+            chunk=1000,
+            noise=partial(_vote_noise, mechanism),
+            delta=mechanism.delta,
+            in_one_call=False,
+        )
+    ]
 
 
 def votes_of(edge: float, one: float) -> Tensor:

@@ -1,156 +1,27 @@
-"""Measurements, and the local ones among them: mechanisms of class labels and of real labels."""
+"""Mechanisms, the local measurements: of class labels and of real labels, and their sums."""
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from labeldp.mechanisms.encodings import AsReleased, Encoding, ShortLabels
+from labeldp.mechanisms.measurement import Measurement, Notes, check_members, made_up_label
 from labeldp.mechanisms.noise import (
-    DISTRIBUTION,
-    DRAWS,
     Noise,
     Prior,
     draw_columns,
     group_counts,
     group_sums,
 )
-from labeldp.support.validate import InputError, check_eps, check_integer, check_labels, check_prior
+from labeldp.support.validate import InputError, check_integer, check_labels, check_prior
 
 Limit = TypeVar("Limit", bound=float)
 """What limits labels: the number of classes, an int, or the bound of real labels, a float."""
-Notes = dict[str, float]
-"""What a curator found in the labels and did not protect, by name; for the record, not for eps."""
-
-
-@dataclass(frozen=True)
-class Measurement(ABC):
-    """A function of labels, with its price: all that a `LabelStore` releases.
-
-    Frozen, built from keywords, holds no label. A public input that its answer depends on besides
-    labels (groups, rows, teachers) is a field with `compare=False`. `dataclasses.replace` fills it
-    in; until then the measurement is of nobody, and a store refuses it.
-
-    A new kind of question is a new measurement in one file: a store knows none of them. Those that
-    release something about each label on its own are a `Mechanism`.
-
-    Attributes:
-        eps: guarantee of one answer, for each label that it is about; infinity is allowed.
-        delta: by how much a probability may exceed what eps allows; 0: pure.
-        trust: who sees true labels: `local` (nobody), `central` (a curator), `none` (no guarantee).
-        draws: version of its draws, raised whenever they change for the same seed (`noise.DRAWS`).
-        distribution: the same of the distribution of its answers (`noise.DISTRIBUTION`).
-        tasks: kinds of labels that it takes: `classification`, `regression` (real labels) or both.
-        private: False for those without a guarantee.
-        asked_by: the learner of those that release nothing about single labels; for messages.
-        protects: what may be replaced in one example: its label, or 'labels and features'.
-    """
-
-    eps: float
-
-    delta = 0.0
-    trust = "local"
-    draws = DRAWS
-    distribution = DISTRIBUTION
-    tasks: ClassVar[tuple[str, ...]] = ("classification",)
-    private: ClassVar[bool] = True
-    asked_by: ClassVar[str] = "local_averages"
-    protects: ClassVar[str] = "labels"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "eps", check_eps(self.eps))
-
-    @property
-    def name(self) -> str:
-        """What the account calls it."""
-        return type(self).__name__
-
-    @property
-    def eps_spent(self) -> float:
-        """What the account books for one answer: eps, or less where the noise allows for less."""
-        return self.eps
-
-    @property
-    def key(self) -> str:
-        """Names its noise: class and parameters, without those at their default.
-
-        Measurements that differ must not draw the same.
-        """
-        given = vars(self)
-        own = [f for f in fields(self) if f.compare]
-        changed = {f.name: given[f.name] for f in own if given[f.name] != f.default}
-        return f"{self.name}({changed})"
-
-    @property
-    def context(self) -> Tensor | None:
-        """The public tensor that its answer is about, which names its noise too; None: no other."""
-        return None
-
-    def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
-        """Refuses wrong public arguments; asked before a label is read, so it may say why.
-
-        Args:
-            count: how many labels it is asked about.
-            limit: the number of classes, an int, or the bound of real labels.
-            noise: of the kind that the answer will have, for trying out; not the one itself.
-            prior: as `answer`.
-
-        Raises:
-            InputError: there is one.
-        """
-        if prior is not None:
-            raise InputError(f"{self.name} takes no prior")
-
-    @abstractmethod
-    def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
-        """Returns the answer.
-
-        Args:
-            labels: int64 classes (N,) or float64 real labels (N,), CPU; left untouched.
-            limit: the number of classes, an int, or the bound of real labels.
-            noise: CPU generator of the privacy stream.
-        """
-
-    def answer(
-        self, labels: Tensor, limit: Any, noise: Noise, prior: Prior = None
-    ) -> tuple[Tensor, Notes]:
-        """Returns the answer under a prior, for those that take one, and what it left unprotected.
-
-        `prior` is what may be assumed of the labels; it must come from other labels than these.
-        """
-        return self(labels, limit, noise), {}
-
-    def local(self) -> "Mechanism[Any]":
-        """Returns the mechanism itself, which releases something about each label.
-
-        Raises:
-            InputError: it releases nothing about single labels.
-        """
-        raise InputError(
-            f"{self.name} releases nothing about single labels (use learner={self.asked_by})"
-        )
-
-    def over(self, groups: Tensor, num_groups: int) -> "Measurement":
-        """Returns the measurement of groups of labels that goes with this one, at its price.
-
-        Args:
-            groups: int64 (N,), the group of each label, in [0, G); from public features.
-            num_groups: G, fixed in advance.
-
-        Raises:
-            InputError: it releases nothing about groups of labels.
-        """
-        raise InputError(
-            f"{self.name} releases nothing about groups of labels (use learner={self.asked_by})"
-        )
-
-    def summary(self) -> dict[str, object]:
-        """Returns derived parameters worth a line in the record (keep probability, scale, ...)."""
-        return {}
 
 
 @dataclass(frozen=True)
@@ -164,10 +35,6 @@ class Mechanism(Measurement, Generic[Limit]):
 
     outputs_are_classes: ClassVar[bool] = True
     """Whether whole numbers that it releases name classes; False: they name answers."""
-
-    def local(self) -> Self:
-        """Returns the mechanism itself."""
-        return self
 
     def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
         """Refuses what a release of a made-up label refuses, so that no true one has a say."""
@@ -240,9 +107,18 @@ class Mechanism(Measurement, Generic[Limit]):
                          "(use learner.loss=marginal)")  # fmt: skip
 
 
-def made_up_label(limit: Any) -> Tensor:
-    """Returns one label that nobody has: class 0, int64 (1,), or the real label 0, float64 (1,)."""
-    return torch.zeros(1, dtype=torch.int64 if isinstance(limit, int) else torch.float64)
+def local(measurement: Measurement) -> Mechanism[Any]:
+    """Returns the measurement if it is a mechanism, which releases something about each label.
+
+    Raises:
+        InputError: it releases nothing about single labels.
+    """
+    if isinstance(measurement, Mechanism):
+        return measurement
+    raise InputError(
+        f"{measurement.name} releases nothing about single labels "
+        f"(use learner={measurement.asked_by})"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,12 +206,6 @@ class GroupSums(ReleasesInAnotherForm):
         return self.mechanism.release_groups(labels, limit, self.groups, self.num_groups, noise)
 
 
-def check_members(name: str, members: Tensor, count: int) -> None:
-    """Refuses what does not say of each of `count` labels where it belongs, int64 (N,)."""
-    if members.dtype != torch.int64 or members.shape != (count,):
-        raise InputError(f"{name} must be int64 of shape ({count},), one for each label")
-
-
 def most_likely(log_likelihood: Tensor) -> Tensor:
     """Returns where each row has its largest value, bool like `log_likelihood`."""
     return log_likelihood == log_likelihood.amax(1, keepdim=True)
@@ -348,6 +218,10 @@ def count_true(rows: Tensor) -> Tensor:
     bits = rows.view(torch.uint8).numpy()
     counts = np.einsum("ij->i", bits, dtype=enough, casting="unsafe")
     return torch.from_numpy(counts).to(torch.int32)
+
+
+LARGEST_TABLE = 20_000
+"""Entries of a table of outputs; larger ones are left out of `ClassMechanism.law`."""
 
 
 class ClassMechanism(Mechanism[int]):
@@ -409,6 +283,53 @@ class ClassMechanism(Mechanism[int]):
         sums = torch.zeros((num_groups, num_classes), dtype=torch.float64)
         return sums.index_add_(0, groups, released.to(torch.float64))
 
+    def likely_sets(self, num_classes: int) -> tuple[Tensor, Tensor] | None:
+        """Returns how many labels can be e^eps times as likely as the others, and how often.
+
+        Both float64 (n,): sizes, and the probability of each. None: the likelihood of a release has
+        more than two levels, or its sets are not known.
+        """
+        return None
+
+    def told_of_uniform(self, num_classes: int) -> tuple[float, float, float] | None:
+        """Returns what a release tells of one of K equally frequent labels, by a formula.
+
+        The mutual information in nats, the share of the label's variance that it explains, and how
+        often the likeliest label is the true one, ties broken at random. None: no formula is known.
+        """
+        likely = self.likely_sets(num_classes)
+        return None if likely is None else _told_by_two_levels(self.eps, num_classes, *likely)
+
+    def bit_rates(self, num_classes: int) -> tuple[float, float] | None:
+        """Returns how likely an entry of the release is 1: of the true label, of one wrong label.
+
+        A released label counts as its one-hot vector. None: entries are not 0 and 1, or do not
+        treat all labels alike.
+        """
+        return None
+
+    def law(self, num_classes: int) -> dict[str, Any]:
+        """Returns how one label is released, in numbers that JSON takes.
+
+        kind `label`: the own class with probability `own`, each other one with `other`.
+        kind `bits`: a bit for each class, 1 with probability `own` for the own class, else `other`.
+        kind `subset`: a set of `size` classes; it holds the own one with probability `own`, and is
+        uniform otherwise. It is written as a bit for each class.
+        kind `table`: one of `outputs`; row c of `probabilities` belongs to class c.
+        kind `discrete_laplace`: the one-hot vector plus k `step` on each entry, for independent
+        whole k with probability proportional to exp(-|k| step / scale). Floating-point Laplace
+        noise is not this law: its gaps show the label.
+        kind `none`: too large to write down; the mechanism's name and parameters say it.
+        """
+        try:
+            outputs = self.output_space(num_classes)
+        except InputError:
+            return {"kind": "none"}
+        if len(outputs) * num_classes > LARGEST_TABLE:
+            return {"kind": "none"}
+        chances = self.log_likelihood(outputs, num_classes).exp().T
+        return {"kind": "table", "outputs": outputs.tolist(), "probabilities": chances.tolist()}
+
     def output_space(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns every possible output, one per row, so that eps can be enumerated.
 
@@ -425,6 +346,43 @@ class ClassMechanism(Mechanism[int]):
         All of them, unless a subclass knows a few that suffice and says why.
         """
         return self.output_space(num_classes, prior)
+
+
+def _told_by_two_levels(
+    eps: float, num_classes: int, sizes: Tensor, chance: Tensor
+) -> tuple[float, float, float]:
+    """Returns `told_of_uniform` of releases that divide labels into likely and unlikely ones.
+
+    With m likely labels, and t = e^-eps, the posterior of a likely one is a = 1 / (m + (K - m) t),
+    that of another one a t, and the divergence from the prior is ln(a K) - (K - m) a t eps.
+
+    Args:
+        eps: log of the ratio of the two likelihoods.
+        num_classes: K, equally frequent.
+        sizes: m, (n,).
+        chance: how often each of them occurs, (n,), sum 1.
+    """
+    eps = min(eps, 700.0)  # e^-700 is 0 for every purpose, and inf * 0 is NaN
+    unlikely = num_classes - sizes
+    a = 1 / (sizes + unlikely * math.exp(-eps))
+    b = a * math.exp(-eps)
+    nats = -torch.log1p(unlikely / num_classes * math.expm1(-eps)) - unlikely * b * eps
+    is_empty = sizes == 0  # all labels are as likely
+    nats = nats.masked_fill(is_empty, 0)
+    squares = (sizes * a.square() + unlikely * b.square()).masked_fill(is_empty, 1 / num_classes)
+    kept = a.masked_fill(is_empty, 1 / num_classes)
+    share = explained_share(float(chance @ squares), 1 / num_classes)
+    return float(chance @ nats), share, float(chance @ kept)
+
+
+def explained_share(squares: float, of_prior: float) -> float:
+    """Returns the share of a label's variance that a release explains, in [0, 1].
+
+    Args:
+        squares: mean of the summed squares of the posterior.
+        of_prior: summed squares of the prior.
+    """
+    return min(1.0, max(0.0, (squares - of_prior) / (1 - of_prior)))
 
 
 class LabelMechanism(ClassMechanism):

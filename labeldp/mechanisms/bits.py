@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -67,6 +67,18 @@ class BitFlips(BitMechanism):
     def bit_rates(self, num_classes: int) -> tuple[float, float]:
         """Returns how likely the bit is 1 of the true label, and of one wrong label."""
         return 1 - self.p_drop, self.p_flip
+
+    def likely_sets(self, num_classes: int) -> tuple[Tensor, Tensor]:
+        """Returns how many bits can be 1, without and with the own one, and how often."""
+        others = torch.arange(num_classes, dtype=torch.float64)
+        chance = _binomial(num_classes - 1, self.p_flip)
+        sizes = torch.cat([others, others + 1])
+        return sizes, torch.cat([self.p_drop * chance, (1 - self.p_drop) * chance])
+
+    def law(self, num_classes: int) -> dict[str, Any]:
+        """Returns a law of kind `bits`; see the base."""
+        own, other = self.bit_rates(num_classes)
+        return {"kind": "bits", "own": own, "other": other}
 
     def encoding(self, num_classes: int) -> Encoding:
         """Returns the smaller of packed bits and the positions of the ones."""
@@ -151,6 +163,15 @@ class BitFlips(BitMechanism):
     def summary(self) -> dict[str, object]:
         """Returns the two probabilities that define the mechanism."""
         return {"p_keep": 1 - self.p_drop, "p_flip": self.p_flip}
+
+
+def _binomial(count: int, p: float) -> Tensor:
+    """Returns the probabilities of 0 to `count` successes, float64 (count + 1,)."""
+    k = torch.arange(count + 1, dtype=torch.float64)
+    ways = math.lgamma(count + 1) - torch.lgamma(k + 1) - torch.lgamma(count - k + 1)
+    p_of = torch.tensor(p, dtype=torch.float64)
+    chance = (ways + torch.special.xlogy(k, p_of) + torch.special.xlog1py(count - k, -p_of)).exp()
+    return chance / chance.sum()
 
 
 def check_bits(released: Tensor, num_classes: int) -> Tensor:

@@ -1,15 +1,19 @@
 """What a curator releases of groups of labels: means, classes, noisy counts."""
 
+import itertools
 import math
+from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms.base import Measurement, check_members, made_up_label
 from labeldp.mechanisms.laplace import ClippingMechanism
+from labeldp.mechanisms.measurement import Measurement, check_members, made_up_label
 from labeldp.mechanisms.noise import (
+    LAPLACE_REACH,
+    SUMS_REACH,
     Noise,
     Prior,
     check_reach,
@@ -73,9 +77,36 @@ class GroupMechanism(Measurement):
         check_members("groups", self.groups, count)
         self.over(torch.tensor([0]), 1)(made_up_label(limit), limit, noise)
 
+    @abstractmethod
+    def worst_log_ratio(self, num_classes: int, bound: float = 1.0) -> float:
+        """Returns the largest log ratio of any answer's probability over neighbouring data sets.
+
+        Neighbours differ in one label, or in one whole example where features are protected, so
+        that two groups may change; groups answer independently, so their log ratios add up.
+
+        Args:
+            num_classes: K, of mechanisms for classes.
+            bound: of real labels, where the mechanism does not clip.
+        """
+
+    def stated_epsilon(self, num_classes: int) -> tuple[float, str]:
+        """Returns the largest log ratio over small data sets."""
+        how = f"over neighbouring small data sets, {self.trust}, protects {self.protects}"
+        return self.worst_log_ratio(min(num_classes, 3)), how
+
     def summary(self) -> dict[str, object]:
         """Returns what is protected, for the record."""
         return {"protects": self.protects}
+
+
+def moved_counts() -> float:
+    """Returns how far one replaced label moves the counts of classes, in L1."""
+    before, after = torch.eye(2, dtype=torch.float64)
+    return float((before - after).abs().sum())
+
+
+MOST_LABELS = 40
+"""Labels of the largest data sets that are searched for the worst log ratio."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +133,15 @@ class LaplaceHistogram(Measurement):
     def scale(self) -> float:
         """Scale of the noise on each count: a replaced label moves two counts by 1."""
         return 2 / self.eps
+
+    def stated_epsilon(self, num_classes: int) -> tuple[float, str]:
+        """Returns what one label moves, in scales of the noise."""
+        how = "from the stated scale and what one label moves"
+        return moved_counts() / self.scale if self.scale else math.inf, how
+
+    def end_of_noise(self, eps: float) -> float:
+        """Returns the reach less half of eps, which one count moves; see the base."""
+        return LAPLACE_REACH - eps / 2
 
     def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
         """Refuses an eps beyond the reach of the noise, and a prior."""
@@ -163,6 +203,18 @@ class CubeMeans(GroupMechanism):
         drawn = laplace_sums((sizes > 0).long(), 2 * round(reach / step) / self.eps, stream)
         sums = group_sums(on_grid(labels, reach), self.groups, self.num_groups)
         return (sums + drawn) * step / self.divisors(sizes)
+
+    def worst_log_ratio(self, num_classes: int, bound: float = 1.0) -> float:
+        """Searches cubes of up to 40 labels at the ends of the range: a mean is linear in each."""
+        reach = self.reach(bound)
+        step = step_of(reach)
+        reach = round(reach / step) * step  # where labels lie
+        sizes = torch.arange(1.0, MOST_LABELS + 1, dtype=torch.float64)
+        return float((2 * reach / sizes / self.scales(sizes, bound)).max())
+
+    def end_of_noise(self, eps: float) -> float:
+        """Returns the reach less eps, which the one mean moves; see the base."""
+        return LAPLACE_REACH - eps
 
 
 @dataclass(frozen=True)
@@ -228,6 +280,33 @@ class FullCubeMeans(CubeMeans):
         scale = (moved + 2 * self.step(sizes, bound)) / self.eps
         return torch.full(sizes.shape, scale, dtype=torch.float64)
 
+    def worst_log_ratio(self, num_classes: int, bound: float = 1.0) -> float:
+        """Searches two cubes whose average size is public, and an example that changes cube."""
+        reach, worst = self.reach(bound), 0.0
+        for average in range(1, MOST_LABELS):
+            sizes = torch.tensor([average, average])
+            scale, floor = float(self.scales(sizes, bound)[0]), self.floor(sizes)
+            leaves = max(_moved_mean(n, -1, reach, floor) for n in range(1, 2 * average + 1))
+            enters = max(_moved_mean(n, 1, reach, floor) for n in range(0, 2 * average))
+            stays = max(2 * reach / max(n, floor) for n in range(1, 2 * average + 1))
+            worst = max(worst, (leaves + enters) / scale, stays / scale)
+        return worst
+
+    def end_of_noise(self, eps: float) -> float:
+        """Returns the reach less half of eps, which each of two means moves; see the base."""
+        return LAPLACE_REACH - eps / 2
+
+
+def _moved_mean(size: int, change: int, reach: float, floor: float) -> float:
+    """Returns how far a mean can move if one label leaves (-1) or enters (1) a cube."""
+    others = size - 1 if change < 0 else size
+    moves = []
+    for own, rest in itertools.product((-reach, reach), repeat=2):
+        without = others * rest / max(others, floor)
+        with_it = (others * rest + own) / max(others + 1, floor)
+        moves.append(abs(with_it - without))
+    return max(moves)
+
 
 @dataclass(frozen=True)
 class FullClippedCubeMeans(FullCubeMeans, ClippedCubeMeans):
@@ -272,6 +351,33 @@ class ExponentialCubes(GroupMechanism):
         # The largest score plus Gumbel noise is a draw from the softmax of the scores.
         gumbel = -(-torch.log1p(-uniform)).clamp_min(SMALLEST).log()
         return (self.weight * counts + gumbel).argmax(1)
+
+    def worst_log_ratio(self, num_classes: int, bound: float = 1.0) -> float:
+        """Searches all class counts of up to 40 labels.
+
+        K = 3 suffices for any K: only the old class, the new one and one more matter.
+        """
+        top = MOST_LABELS if num_classes == 2 else MOST_LABELS // 3
+        counts = torch.tensor(list(itertools.product(range(top + 1), repeat=num_classes)))
+        before = self.log_probabilities(counts)
+
+        def worst(change: Tensor) -> float:
+            valid = (counts + change >= 0).all(1)
+            after = self.log_probabilities(counts[valid] + change)
+            return float((after - before[valid]).abs().max())
+
+        one = torch.eye(num_classes, dtype=torch.int64)
+        pairs = itertools.permutations(range(num_classes), 2)
+        replaced = max(worst(one[b] - one[a]) for a, b in pairs)
+        if self.protects == "labels":
+            return replaced
+        moved = max(worst(-one[a]) for a in range(num_classes))
+        moved += max(worst(one[a]) for a in range(num_classes))
+        return max(replaced, moved)
+
+    def end_of_noise(self, eps: float) -> float:
+        """Returns the reach of the Gumbel noise less eps; see the base."""
+        return -math.log(SMALLEST) - eps
 
 
 @dataclass(frozen=True)
@@ -329,6 +435,14 @@ class NoisyClusters(GroupMechanism):
         drawn = discrete_laplace(counts.shape, self.scale, numpy_stream(noise))
         return (counts + torch.from_numpy(drawn)).to(torch.float64)
 
+    def worst_log_ratio(self, num_classes: int, bound: float = 1.0) -> float:
+        """Returns what one label moves, in scales of the noise."""
+        return moved_counts() / self.scale if self.scale else math.inf
+
+    def end_of_noise(self, eps: float) -> float:
+        """Returns the reach less half of eps, which one count moves; see the base."""
+        return LAPLACE_REACH - eps / 2
+
 
 @dataclass(frozen=True)
 class LocalFull(ClippingMechanism, GroupMechanism):
@@ -385,3 +499,25 @@ class LocalFull(ClippingMechanism, GroupMechanism):
         sums = group_sums(on_grid(values, clip), self.groups, self.num_groups)
         drawn = laplace_sums(everyone, self.value_scale(round(clip / step)), stream)
         return (sums + drawn) * step, sizes + laplace_sums(everyone, self.size_scale, stream)
+
+    def worst_log_ratio(self, num_classes: int, bound: float = 1.0) -> float:
+        """Divides the L1 distance of two examples' vectors by the scales of the noise.
+
+        An example's vector has one entry per cube (and class). Two cubes suffice, and real labels
+        at the ends of their range.
+        """
+        if math.isinf(self.eps):
+            return math.inf
+        clip = bound if self.clip is None else self.clip
+        indicators = torch.eye(2, dtype=torch.float64)
+        worst = moved_counts() / self.class_scale
+        ends = itertools.product(range(2), (-clip, clip))
+        for (cube, label), (other, new) in itertools.permutations(ends, 2):
+            sizes = float((indicators[cube] - indicators[other]).abs().sum())
+            values = float((label * indicators[cube] - new * indicators[other]).abs().sum())
+            worst = max(worst, sizes / self.size_scale + values / self.value_scale(clip))
+        return worst
+
+    def end_of_noise(self, eps: float) -> float:
+        """Returns the reach of sums of noise less half of eps; see the base."""
+        return SUMS_REACH - eps / 2

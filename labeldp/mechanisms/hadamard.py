@@ -86,6 +86,12 @@ class HadamardResponse(BitMechanism):
         """Returns how likely the bit is 1 of the true label, and of one wrong label."""
         return self.p_keep, 0.5
 
+    def likely_sets(self, num_classes: int) -> tuple[Tensor, Tensor]:
+        """Returns to how many labels each message belongs, and how often it is released."""
+        sizes = message_sizes(num_classes).double()
+        inside = sizes * self.p_keep + (num_classes - sizes) * (1 - self.p_keep)
+        return sizes, inside * 2 / (len(sizes) * num_classes)
+
     def output_space(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the bits of all L messages, uint8 (L, K)."""
         form = self.encoding(num_classes)
@@ -94,6 +100,24 @@ class HadamardResponse(BitMechanism):
                 f"{form.count} messages of {num_classes} bits are too many to enumerate"
             )
         return form.outputs(torch.arange(form.count))
+
+
+def message_sizes(num_classes: int) -> Tensor:
+    """Returns to how many labels each message of Hadamard response belongs, int64 (L,).
+
+    Message o belongs to label i if (i + 1) AND o has an even number of ones. Rows
+    0 to K fall into blocks of 2^b that share their upper bits; the signs of o add up to 0 over a
+    block if o has a one among its lower b bits, else to 2^b times the sign of the upper ones.
+    """
+    count = num_classes + 1
+    messages = np.arange(2 ** num_classes.bit_length())
+    signs, start = np.zeros(len(messages), np.int64), 0
+    for b in reversed(range(count.bit_length())):
+        if count >> b & 1:
+            sign = 1 - 2 * (np.bitwise_count(messages & start) & 1).astype(np.int64)
+            signs += np.where(messages & (2**b - 1), 0, sign << b)
+            start += 2**b
+    return torch.from_numpy((count + signs) // 2 - 1)  # row 0 is no label's
 
 
 class HadamardMessages(Encoding):

@@ -1,6 +1,7 @@
 """Gaussian noise on sums over labels: class moments, and gradients of a descent (LabelDP-Pro)."""
 
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Protocol
@@ -10,7 +11,7 @@ import scipy
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms.base import Measurement
+from labeldp.mechanisms.measurement import Measurement
 from labeldp.mechanisms.noise import (
     Noise,
     Prior,
@@ -103,6 +104,28 @@ def gaussian_delta(eps: float, stddev: float) -> float:
     return math.exp(scipy.special.log_ndtr(near)) - math.exp(eps + scipy.special.log_ndtr(far))
 
 
+def epsilon_at(delta: float, claimed: float, delta_at: Callable[[float], float]) -> float:
+    """Returns the eps at which `delta_at` falls to `delta`, searched from the claimed one.
+
+    Infinity where the end of normal noise raises delta by more than `LOST_SHARE`.
+    """
+    if math.isinf(claimed) or lost_delta(claimed) > LOST_SHARE * delta * (1 + 1e-9):
+        return math.inf
+
+    def excess(eps: float) -> float:
+        return delta_at(eps) / delta - 1
+
+    low, high = claimed / 2, claimed
+    holds = excess(high) <= 0
+    while excess(high) > 0:
+        low, high = high, 2 * high
+    while excess(low) < 0:
+        low, high = low / 2, low
+    found = float(scipy.optimize.brentq(excess, low, high, rtol=1e-7))
+    # The search ends a little beside it, on either side.
+    return min(found, claimed) if holds else found
+
+
 LONGEST = 1 + 1e-6
 """Length of a row that is 1 but for float32."""
 
@@ -183,6 +206,14 @@ class NoisyMoments(ClassSums):
     def stddev(self) -> float:
         """Standard deviation of the noise on each entry; 0 at eps=inf."""
         return SENSITIVITY * gaussian_stddev(self.eps, self.delta)
+
+    def stated_epsilon(self, num_classes: int) -> tuple[float, str]:
+        """Returns the eps of the stated noise at delta, over two labels of a row of length 1."""
+        moved = float(torch.eye(2, dtype=torch.float64).diff(dim=0).norm())
+        found = epsilon_at(
+            self.delta, self.eps, lambda eps: gaussian_delta(eps, self.stddev / moved)
+        )
+        return found, f"from the stated noise and what one label moves, {self.trust}"
 
     def __call__(self, labels: Tensor, limit: int, noise: Noise) -> Tensor:
         """Returns noisy sums of the rows of each class, float64 (d, K)."""
@@ -378,6 +409,17 @@ class LabelDPPro(ClassSums):
     def context(self) -> Tensor:
         """The weights that a descent begins with, or the rows."""
         return self.rows if self.descent is None else self.descent.weights
+
+    def stated_epsilon(self, num_classes: int) -> tuple[float, str]:
+        """Returns the eps of the stated noise at delta, over two labels of a row of length 1.
+
+        A network's gradients may be opposed: sqrt(2) times as far apart as rows.
+        """
+        least = min(self.stddev, self.descent_stddev / math.sqrt(2))
+        found = epsilon_at(
+            self.delta, self.eps, lambda eps: poisson_delta(eps, least, self.steps, self.share)
+        )
+        return found, f"from the stated noise and what one label moves, {self.trust}"
 
     def __call__(self, labels: Tensor, limit: int, noise: Noise) -> Tensor:
         """Returns the noisy sums of each step, or the weights after all steps."""

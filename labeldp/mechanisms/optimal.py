@@ -12,6 +12,7 @@ from torch import Tensor
 from labeldp.mechanisms.base import ClassMechanism, check_global_prior
 from labeldp.mechanisms.bits import check_bits
 from labeldp.mechanisms.noise import Noise, Prior, draw_columns
+from labeldp.mechanisms.subsets import SubsetSelection
 from labeldp.support.validate import InputError, check_labels
 
 MOST_CLASSES = 10
@@ -55,6 +56,12 @@ class OptimalMechanism(ClassMechanism):
         table[(sets.long() * place).sum(1)] = log_weight
         inside = table[(bits * place).sum(1)][:, None]
         return torch.where(bits == 1, inside, inside - self.eps)
+
+    def likely_sets(self, num_classes: int) -> tuple[Tensor, Tensor] | None:
+        """Returns the sizes of subset selection, its equal under a uniform prior."""
+        if num_classes > MOST_CLASSES:
+            return None
+        return SubsetSelection(self.eps).likely_sets(num_classes)
 
     def output_space(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the sets that are ever released, uint8 (sets, K)."""

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -106,6 +106,10 @@ class NoPrivacy(LabelMechanism):
             return group_sums(labels, groups, num_groups)
         return super().release_groups(labels, num_classes, groups, num_groups, generator)
 
+    def likely_sets(self, num_classes: int) -> tuple[Tensor, Tensor]:
+        """Returns that one label alone is likely."""
+        return torch.ones(1).double(), torch.ones(1).double()
+
     def transition_matrix(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the identity, float64 (K, K)."""
         return torch.eye(check_integer("num_classes", num_classes, low=2), dtype=torch.float64)
@@ -170,6 +174,20 @@ class RandomizedResponse(LabelMechanism):
         keep = -math.log1p((num_classes - 1) * math.exp(-self.eps))
         is_released = torch.arange(num_classes) == released[:, None]
         return two_levels(is_released, keep, keep - self.eps)
+
+    def bit_rates(self, num_classes: int) -> tuple[float, float]:
+        """Returns how often the own label is released, and one other label."""
+        other = self.p_flip(num_classes)
+        return 1 - (num_classes - 1) * other, other
+
+    def likely_sets(self, num_classes: int) -> tuple[Tensor, Tensor]:
+        """Returns that one label alone is likely."""
+        return torch.ones(1).double(), torch.ones(1).double()
+
+    def law(self, num_classes: int) -> dict[str, Any]:
+        """Returns a law of kind `label`; see the base."""
+        own, other = self.bit_rates(num_classes)
+        return {"kind": "label", "own": own, "other": other}
 
     def transition_matrix(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns float64 (K, K), row = true label; the prior plays no role."""

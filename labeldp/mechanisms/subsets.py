@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,6 +72,15 @@ class SubsetSelection(BitMechanism):
             tail = math.exp(-self.eps)
             return max(1, round(num_classes * tail / (1 + tail)))
         return most_informative_size(num_classes, self.eps)
+
+    def likely_sets(self, num_classes: int) -> tuple[Tensor, Tensor]:
+        """Returns the one size of a set."""
+        return torch.tensor([self.chosen_size(num_classes)]).double(), torch.ones(1).double()
+
+    def law(self, num_classes: int) -> dict[str, Any]:
+        """Returns a law of kind `subset`; see the base."""
+        size = self.chosen_size(num_classes)
+        return {"kind": "subset", "size": size, "own": 1 - p_outside(self.eps, num_classes, size)}
 
     def encoding(self, num_classes: int) -> Encoding:
         """Returns the smaller of packed bits and the positions of the ones."""

@@ -10,7 +10,8 @@ from typing import Any, NoReturn, NotRequired, SupportsIndex, TypedDict, overloa
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms.base import Measurement, Mechanism, Notes
+from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.measurement import Measurement, Notes
 from labeldp.mechanisms.noise import DISTRIBUTION, DRAWS, Noise, SecretGenerator
 from labeldp.store.account import Account, BudgetError, LedgerEntry
 from labeldp.store.release import ReleaseError, StoredRelease

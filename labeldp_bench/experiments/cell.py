@@ -14,7 +14,7 @@ from labeldp.support.validate import InputError
 from labeldp_bench.experiments.identity import GROUPS, PAPER, SEEDED, canonical, identity_of
 
 if TYPE_CHECKING:  # they import torch, which a title need not wait for
-    from labeldp.mechanisms.base import Measurement
+    from labeldp.mechanisms.measurement import Measurement
     from labeldp_bench.data.bundle import Dataset
     from labeldp_bench.interfaces import Learner, Model
     from labeldp_bench.pretraining.recipes import PretrainingRecipe

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Generator, Tensor
 
-from labeldp.mechanisms.base import Measurement
+from labeldp.mechanisms.measurement import Measurement
 from labeldp.mechanisms.moments import LabelDPPro, NoisyMoments
 from labeldp.store import LabelStore
 from labeldp.support import seeding

@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.losses import Loss
-from labeldp.mechanisms.base import Measurement
 from labeldp.mechanisms.label_enhancement import LabelEnhancement
+from labeldp.mechanisms.measurement import Measurement
 from labeldp.store import LabelStore, StoredRelease
 from labeldp.supervision import Supervision
 from labeldp.support import seeding

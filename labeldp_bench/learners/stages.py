@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from labeldp.losses import loss_named
-from labeldp.mechanisms.base import Measurement, Mechanism
+from labeldp.mechanisms.base import Mechanism, local
 from labeldp.mechanisms.groups import LaplaceHistogram, NoisyClusters
+from labeldp.mechanisms.measurement import Measurement
 from labeldp.mechanisms.response import BlockRR, RandomizedResponseWithPrior
 from labeldp.store import LabelStore, StoredRelease
 from labeldp.supervision import Supervision, predict
@@ -97,7 +98,7 @@ class SingleStage(RetrainingLearner):
                 "learner=single_stage is for classes, and this data set has real labels "
                 "(use learner=local_averages)"
             )
-        supervision = Supervision.of([store.release(mechanism.local())], loss_named(self.loss))
+        supervision = Supervision.of([store.release(local(mechanism))], loss_named(self.loss))
         classifier = model.fit(features, supervision, session)
         return self.retrained(classifier, model, features, supervision, session)
 
@@ -160,7 +161,7 @@ class MultiStage(RetrainingLearner):
                 release = store.release(self.first, part)
             else:
                 prior = self.prior(classifier, features[part])
-                release = store.release(mechanism.local(), part, prior)
+                release = store.release(local(mechanism), part, prior)
                 top = mean_top_k(release)
                 session.notes[f"stage_{stage + 1}_mean_top_k"] = top
                 if self.filter_earlier:
@@ -271,7 +272,7 @@ class HeldOutPrior(RetrainingLearner):
         prior = prior_of(counts)
         session.notes["prior"] = [round(share, 6) for share in prior.tolist()]
         session.notes.update(prior_notes(mechanism, prior))
-        release = store.release(mechanism.local(), rest, prior)
+        release = store.release(local(mechanism), rest, prior)
         supervision = Supervision.of([release], loss_named(self.loss))
         classifier = model.fit(features, supervision, session)
         return self.retrained(classifier, model, features, supervision, session)
@@ -351,7 +352,7 @@ class ClusterPrior(RetrainingLearner):
         counter = NoisyClusters(math.inf if math.isinf(mechanism.eps) else self.prior_eps)
         counts = store.release(counter.over(groups, self.clusters))
         priors = torch.stack([prior_of(row) for row in counts])
-        rest = replace(mechanism.local(), eps=mechanism.eps - self.prior_eps)
+        rest = replace(local(mechanism), eps=mechanism.eps - self.prior_eps)
         release = store.release(rest, prior=priors[groups])
         session.notes.update(
             prior_eps=self.prior_eps, clusters=self.clusters, mean_top_k=mean_top_k(release)

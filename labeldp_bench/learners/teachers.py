@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from labeldp.losses import loss_named
-from labeldp.mechanisms.base import Measurement
+from labeldp.mechanisms.base import local
+from labeldp.mechanisms.measurement import Measurement
 from labeldp.mechanisms.pate import REFUSED, PateFM, Vote
 from labeldp.store import LabelStore, digest
 from labeldp.supervision import Supervision, predict
@@ -52,7 +53,7 @@ class FixMatch(Learner):
         session: Session,
     ) -> Classifier:
         """Returns a network fitted to one release of every label."""
-        supervision = Supervision.of([store.release(mechanism.local())], loss_named(self.loss))
+        supervision = Supervision.of([store.release(local(mechanism))], loss_named(self.loss))
         return fitted(model, features, supervision, session, self.student)
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from labeldp.information import information
 from labeldp.mechanisms import ClassMechanism
-from labeldp.mechanisms.base import Measurement
+from labeldp.mechanisms.measurement import Measurement
 from labeldp.mechanisms.noise import DISTRIBUTION, DRAWS
 from labeldp.store import LabelStore
 from labeldp.supervision import Classifier, Fitted

@@ -7,7 +7,6 @@ import torch
 from scipy.stats import binom
 
 from labeldp.audit.audit import audit, channels_of
-from labeldp.audit.exact import sums_epsilon
 from labeldp.audit.guesses import one_run_bound
 from labeldp.audit.statistics import eps_bound, flagged_from
 from labeldp.mechanisms import (
@@ -82,7 +81,7 @@ def test_gaussian_noise_is_compared_with_what_was_stated():
 
 def test_noise_of_many_steps_is_compared_with_what_was_stated():
     honest = LabelDPPro(EPS, steps=3)
-    assert 0.999 * EPS < sums_epsilon(honest) <= EPS
+    assert 0.999 * EPS < honest.stated_epsilon(3)[0] <= EPS
     planted = {plant.fault: plant.mechanism for plant in plants("steps", honest)}
     for fault in ("none", "3 % less noise"):
         noise = channels_of(planted[fault], 3, None)[0].noise(12_000, seeding.generator(0, "test"))

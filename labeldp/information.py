@@ -135,10 +135,10 @@ SIMPLEST = ("rr", "subset_selection", "rappor")
 
 def recommended(num_classes: int, eps: float) -> str:
     """Returns the simplest mechanism among those that tell the most; without privacy `none`."""
-    return simplest(told_by_all(num_classes, eps, None))
+    return simplest(information_by_mechanism(num_classes, eps, None))
 
 
-def told_by_all(
+def information_by_mechanism(
     num_classes: int, eps: float, class_shares: tuple[float, ...] | None
 ) -> dict[str, Information]:
     """Returns what each mechanism tells that can be drawn here; without privacy `none` alone."""
@@ -146,7 +146,7 @@ def told_by_all(
         return {"none": information(CLASS_MECHANISMS["none"](eps), num_classes, class_shares)}
     told = {}
     for name, kind in CLASS_MECHANISMS.items():
-        if kind.private and name != "lp_1st":  # the same as rr
+        if kind.private and name == kind.known_as[0]:  # other names are of the same
             with contextlib.suppress(InputError):  # `optimal` above 10 classes, or too large an eps
                 mechanism = class_mechanism(name, eps, {})
                 mechanism.check(1, num_classes, torch.Generator())

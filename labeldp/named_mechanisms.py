@@ -1,43 +1,32 @@
-"""Mechanisms by their names on the command line, and the distribution of each in plain numbers."""
+"""Mechanisms by their names on the command line, which their classes state (`known_as`)."""
 
-from collections.abc import Callable, Mapping
+import importlib
+import pkgutil
+from collections.abc import Mapping
 from dataclasses import fields
-from functools import partial
 from typing import Any
 
 from labeldp import mechanisms
-from labeldp.mechanisms import (
-    AdditiveLaplace,
-    ClassMechanism,
-    HadamardResponse,
-    Laplace,
-    LocalHashing,
-    Measurement,
-    NoPrivacy,
-    OptimalMechanism,
-    OptimizedUnaryEncoding,
-    RandomizedResponse,
-    Rappor,
-    RealMechanism,
-    SubsetSelection,
-    UnaryEncoding,
-    UnbiasedRandomizer,
-)
+from labeldp.mechanisms import ClassMechanism, Measurement, RealMechanism
 from labeldp.mechanisms.answers import AnswerTable
 from labeldp.support.validate import InputError, check_choice, did_you_mean
 
+
+def _named() -> dict[str, type[Measurement]]:
+    """Returns the measurements of all files of `labeldp.mechanisms` by their names, sorted."""
+    found: dict[str, type[Measurement]] = {}
+    for file in pkgutil.iter_modules(mechanisms.__path__, f"{mechanisms.__name__}."):
+        for kind in vars(importlib.import_module(file.name)).values():
+            if isinstance(kind, type) and issubclass(kind, Measurement):
+                found |= dict.fromkeys(vars(kind).get("known_as", ()), kind)
+    return dict(sorted(found.items()))
+
+
+NAMED = _named()
 CLASS_MECHANISMS: dict[str, type[ClassMechanism]] = {
-    "alibi": AdditiveLaplace,
-    "hadamard": HadamardResponse,
-    "local_hashing": LocalHashing,
-    "lp_1st": RandomizedResponse,
-    "none": NoPrivacy,
-    "optimal": OptimalMechanism,
-    "oue": OptimizedUnaryEncoding,
-    "rappor": Rappor,
-    "rr": RandomizedResponse,
-    "subset_selection": SubsetSelection,
-    "unary": UnaryEncoding,
+    name: kind
+    for name, kind in NAMED.items()
+    if issubclass(kind, ClassMechanism) and not kind.needs_prior
 }
 """Those of class labels that need no prior; each label is released once, on its own."""
 DESIGNS: dict[str, type[AnswerTable]] = dict.fromkeys(
@@ -45,29 +34,13 @@ DESIGNS: dict[str, type[AnswerTable]] = dict.fromkeys(
 )
 """Those of people who randomise their own answers; built by `labeldp.designs`."""
 REAL_MECHANISMS: dict[str, type[RealMechanism]] = {
-    "laplace": Laplace,
-    "unbiased_randomizer": UnbiasedRandomizer,
+    name: kind
+    for name, kind in NAMED.items()
+    if issubclass(kind, RealMechanism) and kind.mean_is_label
 }
 """Those of numbers whose release has the true number as its mean."""
-MEASUREMENTS: dict[str, Callable[..., Measurement]] = {
-    **{name: build for name, build in CLASS_MECHANISMS.items() if name != "none"},
-    **REAL_MECHANISMS,
-    "blockrr": partial(mechanisms.BlockRR, sigma=1.2),
-    "cube_means": mechanisms.CubeMeans,
-    "exponential_cubes": mechanisms.ExponentialCubes,
-    "full_cube_means": mechanisms.FullCubeMeans,
-    "full_exponential_cubes": mechanisms.FullExponentialCubes,
-    "histogram": mechanisms.LaplaceHistogram,
-    "labeldp_pro": mechanisms.LabelDPPro,
-    "local_full": mechanisms.LocalFull,
-    "noisy_clusters": mechanisms.NoisyClusters,
-    "noisy_moments": mechanisms.NoisyMoments,
-    "pate_fm": mechanisms.PateFM,
-    "rp_with_prior": mechanisms.RPWithPrior,
-    "rr_on_bins": mechanisms.RROnBins,
-    "rrwithprior": mechanisms.RandomizedResponseWithPrior,
-}
-"""All measurements with a claim, by name, built from eps at their default parameters."""
+MEASUREMENTS = {name: kind for name, kind in NAMED.items() if kind.private}
+"""All measurements with a claim; built from eps, other parameters are at their defaults."""
 
 
 def class_mechanism(name: str, eps: float, parameters: Mapping[str, Any]) -> ClassMechanism:

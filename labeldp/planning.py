@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from labeldp.information import simplest, told_by_all
+from labeldp.information import information_by_mechanism, simplest
 from labeldp.names import as_python
 from labeldp.support.validate import InputError, check_eps, check_integer
 
@@ -104,7 +104,7 @@ def plan(
     eps = as_python(eps)
     check_eps(eps)
     shares = check_shares("class_shares", class_shares, num_classes)
-    told = told_by_all(num_classes, eps, shares)
+    told = information_by_mechanism(num_classes, eps, shares)
     rows = [[name, each.bits, num_rows * each.share] for name, each in told.items()]
     table = pd.DataFrame(rows, columns=["mechanism", "bits_per_label", "effective_labels"])
     table = table.sort_values("bits_per_label", ascending=False).reset_index(drop=True)

@@ -229,6 +229,8 @@ class ClassMechanism(Mechanism[int]):
 
     tight: ClassVar[bool] = True
     """Whether the worst log ratio equals eps (tested to 1e-9) or only stays below it."""
+    needs_prior: ClassVar[bool] = False
+    """Whether it is of no use without a prior."""
     identity_at_inf: ClassVar[bool] = True
     """Whether eps=inf reveals the label exactly."""
 

@@ -325,6 +325,8 @@ class Rappor(BitFlips):
     0.25
     """
 
+    known_as = ("rappor",)
+
     @property
     def p_drop(self) -> float:
         """Probability that the label's own bit is 0."""
@@ -351,6 +353,8 @@ class OptimizedUnaryEncoding(BitFlips):
     >>> round(OptimizedUnaryEncoding(eps=math.log(3)).p_flip, 12)
     0.25
     """
+
+    known_as = ("oue",)
 
     identity_at_inf: ClassVar[bool] = False
 
@@ -384,6 +388,8 @@ class UnaryEncoding(BitFlips):
     >>> round(UnaryEncoding(eps=math.log(3), keep=0.5).p_flip, 12)
     0.25
     """
+
+    known_as = ("unary",)
 
     keep: float | None = None
 
@@ -435,6 +441,8 @@ class LocalHashing(BitFlips):
     >>> LocalHashing(eps=math.log(3)).num_buckets
     4
     """
+
+    known_as = ("local_hashing",)
 
     buckets: int | None = None
 

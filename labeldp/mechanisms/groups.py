@@ -119,6 +119,8 @@ class LaplaceHistogram(Measurement):
     4.0
     """
 
+    known_as = ("histogram",)
+
     trust = "central"
     draws = 3
     distribution = 2
@@ -166,6 +168,8 @@ class CubeMeans(GroupMechanism):
 
     Source: Zhao et al. (2025), theoretical_limits, equation 25.
     """
+
+    known_as = ("cube_means",)
 
     draws = 3
     distribution = 2
@@ -240,6 +244,8 @@ class FullCubeMeans(CubeMeans):
     Args:
         density: lower bound of the density of the features, public; 1 for uniform ones.
     """
+
+    known_as = ("full_cube_means",)
 
     density: float = 1.0
 
@@ -330,6 +336,8 @@ class ExponentialCubes(GroupMechanism):
     Source: Zhao et al. (2025), theoretical_limits, equation 19; McSherry, Talwar (2007).
     """
 
+    known_as = ("exponential_cubes",)
+
     most_eps = 650.0
 
     @property
@@ -394,6 +402,8 @@ class FullExponentialCubes(ExponentialCubes):
         constant: `paper` (weight eps/4, in truth eps/2-DP) or `tight` (weight eps/2).
     """
 
+    known_as = ("full_exponential_cubes",)
+
     constant: str = "paper"
 
     protects: ClassVar[str] = "labels and features"
@@ -418,6 +428,8 @@ class NoisyClusters(GroupMechanism):
     Source: Tang et al. (2022), NoiseCluster, who add Gaussian noise under (eps, delta); pure noise
     is ours.
     """
+
+    known_as = ("noisy_clusters",)
 
     draws = 3
     distribution = 2
@@ -457,6 +469,8 @@ class LocalFull(ClippingMechanism, GroupMechanism):
     Source: as Berrett, Butucea (2019), arXiv:1912.04629, for classes; the comparison row of Zhao
     et al. (2025), theoretical_limits, table I.
     """
+
+    known_as = ("local_full",)
 
     draws = 3
     distribution = 2

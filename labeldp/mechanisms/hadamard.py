@@ -45,6 +45,8 @@ class HadamardResponse(BitMechanism):
     torch.Size([16, 10])
     """
 
+    known_as = ("hadamard",)
+
     draws = 4
     identity_at_inf: ClassVar[bool] = False
 

@@ -95,6 +95,8 @@ class AdditiveLaplace(ClassMechanism):
     2.0
     """
 
+    known_as = ("alibi",)
+
     draws = 4
     distribution = 2
     most_eps = 30.0
@@ -280,6 +282,8 @@ class Laplace(RealMechanism):
     >>> Laplace(eps=0.5).scale(1.0)
     4.0
     """
+
+    known_as = ("laplace",)
 
     draws = 3
     distribution = 2

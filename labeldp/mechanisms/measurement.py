@@ -35,6 +35,7 @@ class Measurement(ABC):
         tasks: kinds of labels that it takes: `classification`, `regression` (real labels) or both.
         private: False for those without a guarantee.
         asked_by: the learner of those that release nothing about single labels; for messages.
+        known_as: its names on the command line, which subclasses do not inherit.
         protects: what may be replaced in one example: its label, or 'labels and features'.
     """
 
@@ -47,6 +48,7 @@ class Measurement(ABC):
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
     private: ClassVar[bool] = True
     asked_by: ClassVar[str] = "local_averages"
+    known_as: ClassVar[tuple[str, ...]] = ()
     protects: ClassVar[str] = "labels"
 
     def __post_init__(self) -> None:

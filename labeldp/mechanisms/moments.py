@@ -193,6 +193,8 @@ class NoisyMoments(ClassSums):
         delta: in [1e-12, 1), by how much a probability may exceed what eps allows.
     """
 
+    known_as = ("noisy_moments",)
+
     delta: float = 1e-5
 
     asked_by: ClassVar[str] = "moments"
@@ -377,6 +379,8 @@ class LabelDPPro(ClassSums):
         settings: names all that the steps of a descent depend on, next to its first weights:
             another descent must not get the same noise.
     """
+
+    known_as = ("labeldp_pro",)
 
     delta: float = 1e-5
     steps: int = 100

@@ -38,6 +38,8 @@ class OptimalMechanism(ClassMechanism):
     [[1, 0], [0, 1]]
     """
 
+    known_as = ("optimal",)
+
     def release(
         self, labels: Tensor, num_classes: int, generator: Noise, prior: Prior = None
     ) -> Tensor:

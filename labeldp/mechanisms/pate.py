@@ -200,6 +200,8 @@ class PateFM(Measurement):
     The answer is the winner of each query, int64 (Q,), `REFUSED` where there is none.
     """
 
+    known_as = ("pate_fm",)
+
     delta: float = 1e-5
     teachers: int = 250
     queries: int = 200

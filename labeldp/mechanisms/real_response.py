@@ -71,6 +71,8 @@ class RROnBins(GridMechanism):
         levels: labels are rounded to as many values, >= 2.
     """
 
+    known_as = ("rr_on_bins",)
+
     levels: int = 64
 
     most_levels: ClassVar[int] = 1024
@@ -184,6 +186,8 @@ class UnbiasedRandomizer(GridMechanism):
         levels: labels of the programme, >= 2.
         outputs: values that may be released, evenly spaced, >= 2.
     """
+
+    known_as = ("unbiased_randomizer",)
 
     levels: int = 17
     outputs: int = 129
@@ -308,6 +312,8 @@ class RPWithPrior(GridMechanism):
         levels: of the prior and of the search for a, b and r, >= 2.
         mass: what [a, b] must hold of the prior, in [0, 1].
     """
+
+    known_as = ("rp_with_prior",)
 
     levels: int = 33
     mass: float = 0.9

@@ -71,6 +71,8 @@ class NoPrivacy(LabelMechanism):
     inf
     """
 
+    known_as = ("none",)
+
     eps: float = math.inf
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -127,6 +129,8 @@ class RandomizedResponse(LabelMechanism):
     >>> RandomizedResponse(eps=math.log(3)).transition_matrix(2).round(decimals=6).tolist()
     [[0.75, 0.25], [0.25, 0.75]]
     """
+
+    known_as = ("rr", "lp_1st")
 
     draws = 4
 
@@ -222,6 +226,9 @@ class RandomizedResponseWithPrior(LabelMechanism):
     >>> m.top_k(torch.tensor([[0.40, 0.25, 0.15, 0.10, 0.05, 0.05]])).tolist()
     [2]
     """
+
+    known_as = ("rrwithprior",)
+    needs_prior = True
 
     k_rule: str = "paper"
 
@@ -334,6 +341,9 @@ class BlockRR(LabelMechanism):
     >>> round(frequent, 4), round(rare, 4)  # kept, of frequent and of rare labels
     (0.2518, 0.1936)
     """
+
+    known_as = ("blockrr",)
+    needs_prior = True
 
     sigma: float = 1.0
     favoured: int = 0

@@ -54,6 +54,8 @@ class SubsetSelection(BitMechanism):
     (3, 2)
     """
 
+    known_as = ("subset_selection",)
+
     size: int | None = None
     rule: str = "information"
 

@@ -53,7 +53,8 @@ def possible_values(release: Release, number: int | None = None) -> tuple[float,
     found = _estimates(mechanism, outputs, num_classes)
     found = found if number is None else found[:, number]
     size = np.abs(found).max()  # what differs less is rounding
-    return tuple((np.unique((found / size).round(9)) * size).tolist())
+    _, first = np.unique((found / size).round(9), return_index=True)
+    return tuple(found.ravel()[first].tolist())
 
 
 def _estimates(mechanism: ClassMechanism, outputs: Tensor, num_classes: int) -> NDArray[np.float64]:
@@ -168,7 +169,7 @@ def _nearest_shares(means: NDArray[np.float64]) -> NDArray[np.float64]:
 def calibration(
     model: Any, X: Any, release: Release, bins: int = 10, confidence: float = 0.95
 ) -> pd.DataFrame:
-    """Returns how often the model is right where it says how sure it is.
+    """Returns how often the model is right, by the probability that it gives its prediction.
 
     Args:
         model: fitted, with `predict_proba`.
@@ -183,12 +184,12 @@ def calibration(
     check_classes_released(release)
     refuse_fitted_rows(model, release)
     check_integer("bins", bins, low=1, high=max(1, len(release) // 2))
-    sure = np.asarray(model.predict_proba(X)).max(1)
+    certainty = np.asarray(model.predict_proba(X)).max(1)
     hits, values = released_hits(model, X, release), possible_values(release)
     rows = []
-    for part in np.array_split(np.argsort(sure, kind="stable"), bins):
+    for part in np.array_split(np.argsort(certainty, kind="stable"), bins):
         found = share_with_interval(hits[part], values, confidence)
-        rows.append([len(part), sure[part].mean(), found.value, found.low, found.high])
+        rows.append([len(part), certainty[part].mean(), found.value, found.low, found.high])
     return pd.DataFrame(rows, columns=["rows", "confidence", "accuracy", "low", "high"])
 
 

@@ -16,9 +16,10 @@ from labeldp.mechanisms.base import explained_share
 from labeldp.named_mechanisms import CLASS_MECHANISMS, class_mechanism
 from labeldp.support.validate import InputError
 
-ENTRIES = 2**22
-"""Likelihoods, outputs times classes, that are enumerated at most, and drawn at one time."""
-DRAWS = 20_000
+MOST_LIKELIHOODS = 2**22
+"""Largest number of likelihoods, outputs times classes, that are enumerated or drawn together."""
+MOST_DRAWS = 20_000
+"""Largest number of made-up labels that a mechanism is measured by."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def information(
         outputs = mechanism.output_space(num_classes)
     except InputError:  # reals, or too many
         outputs = None
-    if outputs is None or len(outputs) * num_classes > ENTRIES:
+    if outputs is None or len(outputs) * num_classes > MOST_LIKELIHOODS:
         return _by_draws(mechanism, num_classes, class_shares)
     prior = _prior(num_classes, class_shares)
     likelihood = mechanism.log_likelihood(outputs, num_classes).exp()  # (outputs, K)
@@ -92,7 +93,7 @@ def _by_draws(
     if class_shares:
         labels = torch.multinomial(prior, len(labels), True, generator=generator)
     gains, explained, kept = [], 0.0, 0.0
-    for part in labels.split(max(1, ENTRIES // num_classes)):
+    for part in labels.split(max(1, MOST_LIKELIHOODS // num_classes)):
         released = mechanism.release(part, num_classes, generator)
         centred = mechanism.centred_log_likelihood(released, num_classes)
         posterior = (centred.double() + prior.log()).softmax(1)
@@ -114,7 +115,7 @@ def made_up_labels(num_classes: int) -> Tensor:
     >>> len(made_up_labels(3)), len(made_up_labels(100_000))
     (19998, 500)
     """
-    size = min(DRAWS, math.ceil(4e6 / num_classes))
+    size = min(MOST_DRAWS, math.ceil(4e6 / num_classes))
     if size >= num_classes:
         return torch.arange(size // num_classes * num_classes) % num_classes
     size = min(num_classes, max(size, 500))
@@ -127,10 +128,10 @@ def _prior(num_classes: int, class_shares: tuple[float, ...] | None) -> Tensor:
     return torch.tensor(class_shares, dtype=torch.float64)
 
 
-NEAR = 0.98
-"""Of the most bits: mechanisms this near are as good, and the simplest of them is taken."""
-SIMPLEST = ("rr", "subset_selection", "rappor")
-"""Whose release people understand at once: a label, a short list, a bit for each class."""
+NEARLY_BEST = 0.98
+"""Share of the most bits from which on a mechanism counts as equally good."""
+EASILY_EXPLAINED = ("rr", "subset_selection", "rappor")
+"""Mechanisms whose releases people understand at once: a label, a short list, a bit per class."""
 
 
 def recommended(num_classes: int, eps: float) -> str:
@@ -157,5 +158,5 @@ def information_by_mechanism(
 def simplest(told: dict[str, Information]) -> str:
     """Returns the simplest mechanism among those that tell nearly the most."""
     most = max(each.bits for each in told.values())
-    good = [name for name, each in told.items() if each.bits >= NEAR * most]
-    return next((name for name in SIMPLEST if name in good), good[0])
+    good = [name for name, each in told.items() if each.bits >= NEARLY_BEST * most]
+    return next((name for name in EASILY_EXPLAINED if name in good), good[0])

@@ -39,7 +39,9 @@ REAL_MECHANISMS: dict[str, type[RealMechanism]] = {
     if issubclass(kind, RealMechanism) and kind.mean_is_label
 }
 """Those of numbers whose release has the true number as its mean."""
-MEASUREMENTS = {name: kind for name, kind in NAMED.items() if kind.private}
+MEASUREMENTS: dict[str, type[Measurement]] = {
+    name: kind for name, kind in NAMED.items() if kind.private
+}
 """All measurements with a claim; built from eps, other parameters are at their defaults."""
 
 
@@ -55,6 +57,12 @@ def class_mechanism(name: str, eps: float, parameters: Mapping[str, Any]) -> Cla
 def real_mechanism(name: str, eps: float, parameters: Mapping[str, Any]) -> RealMechanism:
     """Returns the mechanism of numbers that has this name; errors as `class_mechanism`."""
     return _built(REAL_MECHANISMS, name, eps, parameters)
+
+
+def measurement(name: str, eps: float) -> Measurement:
+    """Returns the measurement with a claim that has this name; errors as `class_mechanism`."""
+    built: Measurement = _built(MEASUREMENTS, name, eps, {})
+    return built
 
 
 def _built(known: Mapping[str, Any], name: str, eps: float, parameters: Mapping[str, Any]) -> Any:

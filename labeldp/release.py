@@ -18,7 +18,7 @@ from torch import Tensor
 from labeldp.designs import Design, check_design
 from labeldp.manifest import GIVEN_IN_PYTHON, ClassName, Manifest, Unit, random_name, summary_of
 from labeldp.mechanisms import ClassMechanism
-from labeldp.mechanisms.encodings import ENTRIES, AsReleased
+from labeldp.mechanisms.encodings import OUTPUT_ENTRIES_AT_ONCE, AsReleased
 from labeldp.mechanisms.reordered import Reordered
 from labeldp.names import (
     as_list,
@@ -319,6 +319,6 @@ def _check(release: Release) -> None:
     form, count = release.manifest.encoding, len(release.classes)
     form.checked(release.messages)
     if form.name == AsReleased.name:
-        for rows in release.batches(max(1, ENTRIES // count)):
+        for rows in release.batches(max(1, OUTPUT_ENTRIES_AT_ONCE // count)):
             if np.isnan(rows.log_likelihood()).any():
                 raise InputError("an output is not a number")

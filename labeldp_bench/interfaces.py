@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from labeldp.losses import Loss
-from labeldp.mechanisms.measurement import Measurement
+from labeldp.mechanisms.measurement import Measurement, Trust
 from labeldp.store import LabelStore
 from labeldp.supervision import Classifier, Fitted, Supervision
 from labeldp.support.validate import InputError
@@ -262,8 +262,8 @@ class Model(ABC):
 class Learner(ABC):
     """What configs/learner builds: asks the store for releases and fits a model to them."""
 
-    trust: ClassVar[str] = "local"
-    """'central' where the learner itself has a curator count labels, whatever the mechanism is."""
+    trust: ClassVar[Trust] = Trust.LOCAL
+    """`CENTRAL` where the learner itself has a curator count labels, whatever the mechanism is."""
 
     def check(self, mechanism: Measurement, model: Model) -> None:
         """Refuses what the learner cannot work with; a run asks before any work.

@@ -25,7 +25,7 @@ def formula_epsilon(
     """
     eps, how = _stated_epsilon(measurement, num_classes, prior)
     if math.isfinite(eps) and (excluded := excluded_share(measurement, eps)) > EXCLUDED:
-        return math.inf, f"as noise ends: up to {excluded:.2g} of outputs exclude a label for sure"
+        return math.inf, f"as noise ends: up to {excluded:.2g} of outputs exclude a label"
     return eps, how
 
 

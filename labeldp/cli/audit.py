@@ -38,15 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Prints claimed, found and verdict."""
-    from labeldp.named_mechanisms import MEASUREMENTS
+    from labeldp.named_mechanisms import MEASUREMENTS, measurement
 
     eps = check_eps(given.eps, "--eps")
     check_integer("--classes", given.classes, low=2, high=MOST_CLASSES)
     check_integer("--draws", given.draws, low=4 * given.classes)
-    measurement = MEASUREMENTS[check_choice("MECHANISM", given.mechanism, sorted(MEASUREMENTS))]
-    return print_audit(
-        given.mechanism, measurement(eps=eps), given.classes, given.prior, given.draws
-    )
+    name = check_choice("MECHANISM", given.mechanism, sorted(MEASUREMENTS))
+    return print_audit(name, measurement(name, eps), given.classes, given.prior, given.draws)
 
 
 def print_audit(

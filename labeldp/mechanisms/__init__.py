@@ -29,7 +29,7 @@ from labeldp.mechanisms.groups import (
 from labeldp.mechanisms.hadamard import HadamardResponse
 from labeldp.mechanisms.label_enhancement import LabelEnhancement
 from labeldp.mechanisms.laplace import AdditiveLaplace, ClippedLaplace, ClippingMechanism, Laplace
-from labeldp.mechanisms.measurement import Measurement
+from labeldp.mechanisms.measurement import Measurement, Trust
 from labeldp.mechanisms.moments import ClassSums, LabelDPPro, NoisyMoments
 from labeldp.mechanisms.optimal import OptimalMechanism
 from labeldp.mechanisms.pate import PateFM
@@ -81,6 +81,7 @@ __all__ = [
     "Rappor",
     "RealMechanism",
     "SubsetSelection",
+    "Trust",
     "UnaryEncoding",
     "UnbiasedRandomizer",
 ]

@@ -224,10 +224,10 @@ def _times(count: Tensor, log_probability: float) -> Tensor:
     return torch.where(count == 0, 0.0, product)
 
 
-STEP, FIRST, SECOND = (
+SPLITMIX_STEP, SPLITMIX_FIRST, SPLITMIX_SECOND = (
     np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
-"""Of SplitMix64."""
+"""Constants of SplitMix64: the step of its state and the factors of its two rounds."""
 HASH_AND_BUCKET = np.dtype([("seed", "<u8"), ("bucket", "<u4")])
 
 
@@ -296,11 +296,11 @@ def hashed(seeds: NDArray[np.uint64], labels: NDArray[np.int64], buckets: int) -
         buckets: g, in [2, 2^32].
     """
     with np.errstate(over="ignore"):
-        mixed = seeds + (labels.astype(np.uint64) + np.uint64(1)) * STEP
+        mixed = seeds + (labels.astype(np.uint64) + np.uint64(1)) * SPLITMIX_STEP
         mixed ^= mixed >> np.uint64(30)
-        mixed *= FIRST
+        mixed *= SPLITMIX_FIRST
         mixed ^= mixed >> np.uint64(27)
-        mixed *= SECOND
+        mixed *= SPLITMIX_SECOND
         mixed ^= mixed >> np.uint64(31)
         # The upper half of the bits, as a share of g.
         mixed >>= np.uint64(32)

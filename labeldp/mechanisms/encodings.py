@@ -17,8 +17,8 @@ from torch.nn import functional
 from labeldp.mechanisms.noise import Noise, Prior
 from labeldp.support.validate import InputError, check_labels
 
-ENTRIES = 2**24
-"""Of outputs that exist at one time while a release is drawn."""
+OUTPUT_ENTRIES_AT_ONCE = 2**24
+"""Entries of outputs that exist at one time while a release is drawn."""
 
 
 class Sampler(Protocol):
@@ -110,7 +110,7 @@ class PackedBits(AsReleased):
 
     def draw(self, labels: Tensor, generator: Noise) -> Tensor:
         """Returns the bits of some rows at a time, packed: O(N K) time, N K / 8 bytes."""
-        rows = max(1, ENTRIES // self.num_classes)
+        rows = max(1, OUTPUT_ENTRIES_AT_ONCE // self.num_classes)
         draw = super().draw
         parts = [self.packed(draw(part, generator)) for part in labels.split(rows)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
@@ -139,7 +139,7 @@ class Positions(PackedBits):
 
     def draw(self, labels: Tensor, generator: Noise) -> Tensor:
         """Returns the positions of the ones, padded to the longest row."""
-        rows = max(1, ENTRIES // self.num_classes)
+        rows = max(1, OUTPUT_ENTRIES_AT_ONCE // self.num_classes)
         drawn = (AsReleased.draw(self, part, generator) for part in labels.split(rows))
         return joined([positions_of(bits) for bits in drawn])
 

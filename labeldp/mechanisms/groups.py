@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms.laplace import ClippingMechanism
-from labeldp.mechanisms.measurement import Measurement, check_members, made_up_label
+from labeldp.mechanisms.measurement import Measurement, Trust, check_members, made_up_label
 from labeldp.mechanisms.noise import (
     LAPLACE_REACH,
     SUMS_REACH,
@@ -30,7 +30,7 @@ from labeldp.mechanisms.noise import (
 from labeldp.support.validate import InputError, check_choice, check_number
 
 NO_MEMBERS = torch.zeros(0, dtype=torch.int64)
-"""Groups of nobody: until they are known."""
+"""No groups: those of a measurement that is not bound to a data set."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class GroupMechanism(Measurement):
         num_groups: G, fixed in advance.
     """
 
-    trust = "central"
+    trust = Trust.CENTRAL
 
     _: KW_ONLY
     groups: Tensor = field(default=NO_MEMBERS, repr=False, compare=False)
@@ -121,7 +121,7 @@ class LaplaceHistogram(Measurement):
 
     known_as = ("histogram",)
 
-    trust = "central"
+    trust = Trust.CENTRAL
     draws = 3
     distribution = 2
     most_eps = 40.0
@@ -322,8 +322,8 @@ class FullClippedCubeMeans(FullCubeMeans, ClippedCubeMeans):
     """
 
 
-SMALLEST = 1e-300
-"""In place of an exponential variable of 0, whose Gumbel variable would be infinite."""
+SMALLEST_EXPONENTIAL = 1e-300
+"""Stands for an exponential variable of 0, whose Gumbel variable would be infinite."""
 
 
 @dataclass(frozen=True)
@@ -357,7 +357,7 @@ class ExponentialCubes(GroupMechanism):
         if math.isinf(self.eps):  # the most frequent class; less than half a count breaks ties
             return (counts + uniform / 2).argmax(1)
         # The largest score plus Gumbel noise is a draw from the softmax of the scores.
-        gumbel = -(-torch.log1p(-uniform)).clamp_min(SMALLEST).log()
+        gumbel = -(-torch.log1p(-uniform)).clamp_min(SMALLEST_EXPONENTIAL).log()
         return (self.weight * counts + gumbel).argmax(1)
 
     def worst_log_ratio(self, num_classes: int, bound: float = 1.0) -> float:
@@ -385,7 +385,7 @@ class ExponentialCubes(GroupMechanism):
 
     def end_of_noise(self, eps: float) -> float:
         """Returns the reach of the Gumbel noise less eps; see the base."""
-        return -math.log(SMALLEST) - eps
+        return -math.log(SMALLEST_EXPONENTIAL) - eps
 
 
 @dataclass(frozen=True)
@@ -476,7 +476,7 @@ class LocalFull(ClippingMechanism, GroupMechanism):
     distribution = 2
     most_eps = 27.0
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
-    trust = "local"
+    trust = Trust.LOCAL
     protects: ClassVar[str] = "labels and features"
 
     @property

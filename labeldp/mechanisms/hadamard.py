@@ -21,7 +21,7 @@ from labeldp.mechanisms.response import RandomizedResponse
 from labeldp.support.validate import InputError, check_integer, check_labels
 
 ENUMERABLE_ENTRIES = 2**26
-"""Of the table of all messages."""
+"""Entries of the largest table of all messages that is listed."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from labeldp.mechanisms.base import Mechanism, most_likely
+from labeldp.mechanisms.measurement import Trust
 from labeldp.mechanisms.noise import Noise, Prior
 from labeldp.support.validate import InputError, check_integer, check_labels, check_number
 
@@ -36,7 +37,7 @@ class LabelEnhancement(Mechanism[int]):
     k1: int = 3
 
     private: ClassVar[bool] = False
-    trust = "none"
+    trust = Trust.NONE
     asked_by: ClassVar[str] = "ple"
 
     def __post_init__(self) -> None:

@@ -73,9 +73,9 @@ class ClippingMechanism(Measurement):
         return super().summary() | ({} if self.clip is None else {"clip": self.clip})
 
 
-ENTRIES = 2**14  # drawn at once: few enough to stay in the cache
-STEP = 2.0**-10
-"""Of the grid that noise and outputs lie on."""
+ENTRIES_AT_ONCE = 2**14  # drawn together: few enough to stay in the cache
+GRID_STEP = 2.0**-10
+"""Step of the grid on which noise and outputs lie."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +117,12 @@ class AdditiveLaplace(ClassMechanism):
         if self.scale == 0:
             released[np.arange(len(labels)), labels.numpy()] = 1
             return torch.from_numpy(released)
-        size = max(1, ENTRIES // num_classes)
+        size = max(1, ENTRIES_AT_ONCE // num_classes)
         for start in range(0, len(labels), size):
             own = labels[start : start + size].numpy()
-            noisy = one_word_laplace((len(own), num_classes), self.scale / STEP, stream)
-            noisy[np.arange(len(own)), own] += round(1 / STEP)
-            np.multiply(noisy, STEP, out=released[start : start + size], casting="same_kind")
+            noisy = one_word_laplace((len(own), num_classes), self.scale / GRID_STEP, stream)
+            noisy[np.arange(len(own)), own] += round(1 / GRID_STEP)
+            np.multiply(noisy, GRID_STEP, out=released[start : start + size], casting="same_kind")
         return torch.from_numpy(released)
 
     def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
@@ -186,11 +186,11 @@ class AdditiveLaplace(ClassMechanism):
 
     def law(self, num_classes: int) -> dict[str, Any]:
         """Returns a law of kind `discrete_laplace`; see the base."""
-        return {"kind": "discrete_laplace", "scale": self.scale, "step": STEP}
+        return {"kind": "discrete_laplace", "scale": self.scale, "step": GRID_STEP}
 
     def end_of_noise(self, eps: float) -> float:
         """Returns the reach less half of eps: a replaced label moves two entries alike."""
-        return one_word_reach(self.scale / STEP) - eps / 2
+        return one_word_reach(self.scale / GRID_STEP) - eps / 2
 
     def summary(self) -> dict[str, object]:
         """Returns the noise as scale and as standard deviation (the paper's sigma)."""
@@ -198,7 +198,7 @@ class AdditiveLaplace(ClassMechanism):
 
 
 SMALLEST_QUADRATURE_EPS = 0.01
-"""Below, the quadrature of the information is too coarse, and all is proportional to eps^2."""
+"""Below this eps the quadrature is too coarse, and the information is proportional to eps^2."""
 
 
 def laplace_information(scale: float, num_classes: int) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from typing import Any, ClassVar
 
 import torch
@@ -12,7 +13,15 @@ from labeldp.mechanisms.noise import DISTRIBUTION, DRAWS, Noise, Prior
 from labeldp.support.validate import InputError, check_eps
 
 Notes = dict[str, float]
-"""What a curator found in the labels and did not protect, by name; for the record, not for eps."""
+"""Findings of a curator that are not protected, by name; for the record, not covered by eps."""
+
+
+class Trust(StrEnum):
+    """Who sees true labels, from the strongest protection to the weakest."""
+
+    LOCAL = "local"  # nobody but the person who has the label
+    CENTRAL = "central"  # a curator
+    NONE = "none"  # nothing is guaranteed
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,7 @@ class Measurement(ABC):
     Attributes:
         eps: guarantee of one answer, for each label that it is about; infinity is allowed.
         delta: by how much a probability may exceed what eps allows; 0: pure.
-        trust: who sees true labels: `local` (nobody), `central` (a curator), `none` (no guarantee).
+        trust: who sees true labels.
         draws: version of its draws, raised whenever they change for the same seed (`noise.DRAWS`).
         distribution: the same of the distribution of its answers (`noise.DISTRIBUTION`).
         tasks: kinds of labels that it takes: `classification`, `regression` (real labels) or both.
@@ -42,7 +51,7 @@ class Measurement(ABC):
     eps: float
 
     delta = 0.0
-    trust = "local"
+    trust = Trust.LOCAL
     draws = DRAWS
     distribution = DISTRIBUTION
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
@@ -143,7 +152,7 @@ class Measurement(ABC):
     def end_of_noise(self, eps: float) -> float:
         """Returns how far additive noise reaches beyond what one label moves, in its scales.
 
-        Outputs beyond it exclude a label for sure. Infinity: noise has no such end.
+        Outputs beyond it exclude a label with certainty. Infinity: noise has no such end.
 
         Args:
             eps: that its statements imply, finite; what one label moves follows from it.

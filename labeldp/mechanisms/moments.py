@@ -11,7 +11,7 @@ import scipy
 import torch
 from torch import Tensor
 
-from labeldp.mechanisms.measurement import Measurement
+from labeldp.mechanisms.measurement import Measurement, Trust
 from labeldp.mechanisms.noise import (
     Noise,
     Prior,
@@ -24,10 +24,10 @@ from labeldp.support.progress import progress_bar
 from labeldp.support.validate import InputError, check_integer, check_number
 
 SENSITIVITY = math.sqrt(2)
-"""A replaced label moves a row of length at most 1 from one column to another."""
+"""How far a replaced label moves the sums: a row of length 1 leaves a column for another one."""
 
 SMALLEST_DELTA = 1e-12
-"""Rounding adds up to 1e-14 to a delta, so that accounting for much less would be of rounding."""
+"""Smallest delta that is accounted for: rounding adds up to 1e-14 to it."""
 
 
 def gaussian_noise(shape: tuple[int, ...], stddev: float, generator: Noise) -> Tensor:
@@ -62,10 +62,10 @@ def most_eps_at(delta: float) -> float:
 def as_released(noisy: Tensor, stddev: float, generator: Noise) -> Tensor:
     """Returns sums with normal noise as they may leave: with secret noise, in whole steps.
 
-    Only 2^53 values of a normal variable can be drawn. Whoever knows all labels but one subtracts
-    the sums that each label would give, and sees which difference is such a value. In steps of a
-    thousandth of the noise, each stands for billions of them. From a seed the noise can be undone
-    anyhow, and stays as records have it.
+    Only 2^53 values of a normal variable can be drawn. Anyone who knows all labels but one can
+    subtract the sums that each label would give, and see which difference is such a value. In steps
+    of a thousandth of the noise, each stands for billions of them. Anyone with the seed can remove
+    the noise, so seeded noise stays as records have it.
 
     Args:
         noisy: float64, of any shape.
@@ -126,12 +126,12 @@ def epsilon_at(delta: float, claimed: float, delta_at: Callable[[float], float])
     return min(found, claimed) if holds else found
 
 
-LONGEST = 1 + 1e-6
-"""Length of a row that is 1 but for float32."""
+LARGEST_ROW_LENGTH = 1 + 1e-6
+"""Largest length of a row: 1, and what rounding to float32 adds."""
 
 
 NO_ROWS = torch.zeros(0, 0)
-"""Features of nobody: until they are known."""
+"""No features: the rows of a measurement that is not bound to a data set."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class ClassSums(Measurement):
         rows: public features, (N, d), CPU, each of length at most 1.
     """
 
-    trust = "central"
+    trust = Trust.CENTRAL
 
     _: KW_ONLY
     rows: Tensor = field(default=NO_ROWS, repr=False, compare=False)
@@ -238,16 +238,16 @@ def check_rows(rows: Tensor) -> None:
         InputError: there is one.
     """
     lengths = rows.to(torch.float64).norm(dim=1)
-    if bool((lengths <= LONGEST).all()):
+    if bool((lengths <= LARGEST_ROW_LENGTH).all()):
         return
     if bool(lengths.isnan().any()):
         raise InputError("rows must be numbers, got NaN in one (impute it, or leave the row out)")
     raise InputError(f"rows must have length at most 1, got one of {float(lengths.max()):g}")
 
 
-PLACES = 2000
+LOSS_GRID_STEPS = 2000
 """Steps of the grid of privacy losses within eps; more change the noise by less than 0.01 %."""
-PRECISION = 1e-4
+STDDEV_PRECISION = 1e-4
 """Relative width at which the search for the noise ends, on its safe side."""
 
 
@@ -273,11 +273,11 @@ def poisson_delta(eps: float, stddev: float, steps: int, share: float) -> float:
         steps: T >= 1.
         share: in (0, 1].
     """
-    # Takes longer to load than most commands take in all.
+    # Takes longer to load than most commands take in total.
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
-    gap = eps / PLACES
+    gap = eps / LOSS_GRID_STEPS
 
     def losses(kind: AdjacencyType) -> pld_pmf.PLDPmf:
         one = GaussianPrivacyLoss(stddev, sensitivity=1, sampling_prob=share, adjacency_type=kind)
@@ -303,7 +303,7 @@ def poisson_stddev(eps: float, delta: float, steps: int, share: float) -> float:
     if math.isinf(eps):
         return 0.0
     # Enough even if everybody knew the batches.
-    high = SENSITIVITY * math.sqrt(steps) * gaussian_stddev(eps, delta) * (1 + PRECISION)
+    high = SENSITIVITY * math.sqrt(steps) * gaussian_stddev(eps, delta) * (1 + STDDEV_PRECISION)
     low = 0.8 * high  # not far below: little noise has huge losses, and a grid as large
     while poisson_delta(eps, low, steps, share) <= delta:
         high, low = low, 0.8 * low
@@ -312,14 +312,14 @@ def poisson_stddev(eps: float, delta: float, steps: int, share: float) -> float:
         found = poisson_delta(eps, math.exp(log_stddev), steps, share)
         return math.log(max(found, 1e-300) / delta)
 
-    found = scipy.optimize.brentq(excess, math.log(low), math.log(high), xtol=PRECISION / 4)
-    return math.exp(found + PRECISION / 2)
+    found = scipy.optimize.brentq(excess, math.log(low), math.log(high), xtol=STDDEV_PRECISION / 4)
+    return math.exp(found + STDDEV_PRECISION / 2)
 
 
 SMALLEST_SHARE = 1e-4
-"""Rarer examples need so little noise that the grid of its losses outgrows the memory."""
+"""Smallest share of the examples in a batch; less noise needs a grid that outgrows the memory."""
 
-AT_ONCE = 256
+GRADIENTS_AT_ONCE = 256
 """Examples whose gradients are in memory together."""
 
 
@@ -479,8 +479,8 @@ class LabelDPPro(ClassSums):
         for _ in progress_bar(range(self.steps), self.steps, "steps"):
             batch = (uniforms((len(labels),), generator) < self.share).nonzero().flatten()
             total = gaussian_noise((size,), self.descent_stddev, generator)
-            for start in range(0, len(batch), AT_ONCE):
-                part = batch[start : start + AT_ONCE]
+            for start in range(0, len(batch), GRADIENTS_AT_ONCE):
+                part = batch[start : start + GRADIENTS_AT_ONCE]
                 total += self.clipped_sum(descent.gradients(part, labels[part]))
             descent.step(as_released(total, self.descent_stddev, generator) / expected)
         return descent.weights

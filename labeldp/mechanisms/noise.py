@@ -19,8 +19,8 @@ from torch import Generator, Tensor
 from labeldp.support.validate import InputError, check_labels
 
 ZEROS = bytes(1 << 18)  # what is enciphered: the result is the key stream itself
-STEP = 2.0**-53
-"""Uniforms are multiples of it, as NumPy's and torch's are."""
+UNIFORM_STEP = 2.0**-53
+"""Step of the grid of uniforms, the same as NumPy's and torch's."""
 
 FORKS = [0]
 """How often this process, or one that it was forked from, was the copy of another one."""
@@ -66,7 +66,7 @@ class SecretGenerator:
         shape = (size,) if isinstance(size, int) else size
         words = self._words(math.prod(shape), np.uint64)
         words >>= np.uint64(11)
-        return np.multiply(words, STEP, dtype=np.float64).reshape(shape)
+        return np.multiply(words, UNIFORM_STEP, dtype=np.float64).reshape(shape)
 
     def integers(
         self, low: int, high: int, size: int | tuple[int, ...], dtype: DTypeLike = np.int64
@@ -110,9 +110,9 @@ Noise: TypeAlias = Generator | SecretGenerator
 Stream: TypeAlias = np.random.Generator | SecretGenerator
 """The same for draws in NumPy."""
 
-FACES = 256  # of the byte that decides nearly every coin
-LAST_KEY = 2**32 - 1
-AT_ONCE = 2**15
+COIN_FACES = 256  # values of the byte that decides nearly every coin
+LARGEST_KEY = 2**32 - 1
+DRAWN_AT_ONCE = 2**15
 EXCLUDED = 1e-10
 """The largest probability that an output of additive noise may have to exclude a label. Noise ends
 where its random bits do, so that a mechanism states the largest eps for which this holds."""
@@ -121,7 +121,9 @@ LAPLACE_REACH = 43.4
 SUMS_REACH = 53 * math.log(2)
 """The same for `laplace_sums` of several variables: less probability than 2^-53 lies beyond."""
 SUM_TOLERANCE = 1e-6
-ROWS = 2000  # of a set's keys, drawn at once: they stay in the cache while they are compared
+SETS_AT_ONCE = (
+    2000  # whose keys are drawn at once, so that they stay in the cache while they are compared
+)
 
 
 def uniforms(shape: tuple[int, ...], generator: Noise) -> Tensor:
@@ -152,11 +154,11 @@ def coins(probability: float, shape: tuple[int, ...], stream: Stream) -> NDArray
     A byte below floor(256 p) is heads, one above is tails. An equal byte, once in 256 coins, leaves
     the coin to a float64 uniform.
     """
-    whole = math.floor(probability * FACES)
+    whole = math.floor(probability * COIN_FACES)
     faces = _random_bits(math.prod(shape), stream, np.uint8).reshape(shape)
     heads = faces < whole
     undecided = np.flatnonzero(faces == whole)
-    heads.ravel()[undecided] = stream.random(len(undecided)) < probability * FACES - whole
+    heads.ravel()[undecided] = stream.random(len(undecided)) < probability * COIN_FACES - whole
     return heads
 
 
@@ -184,8 +186,8 @@ def random_responses(
     if p_other == 0:
         return released
     values_of_each = np.uint64(math.ceil(math.ldexp(p_other, 64)))
-    for start in range(0, len(own), AT_ONCE):
-        part = released[start : start + AT_ONCE].view(np.uint64)
+    for start in range(0, len(own), DRAWN_AT_ONCE):
+        part = released[start : start + DRAWN_AT_ONCE].view(np.uint64)
         moves = random_words(len(part), stream)
         moves //= values_of_each
         part += np.minimum(moves, num_places - 1, out=moves)
@@ -243,8 +245,8 @@ def sets_around(
         stream: where random numbers come from.
     """
     sets = np.empty((len(own), num_classes), bool)
-    for start in range(0, len(own), ROWS):
-        rows = slice(start, start + ROWS)
+    for start in range(0, len(own), SETS_AT_ONCE):
+        rows = slice(start, start + SETS_AT_ONCE)
         sets[rows] = _few_sets(own[rows], holds_own[rows], size, num_classes, stream)
     return sets
 
@@ -252,7 +254,7 @@ def sets_around(
 def check_noise(name: str, eps: float, *probabilities: float) -> None:
     """Refuses a finite eps at which rounding makes a coin of a mechanism certain.
 
-    Its noise would be gone, and one output would exclude a label for sure.
+    Its noise would be gone, and one output would exclude a label with certainty.
 
     Raises:
         InputError: a probability is 0 or 1.
@@ -318,8 +320,8 @@ def discrete_laplace(shape: tuple[int, ...], scale: float, stream: Stream) -> ND
     if scale == 0:
         return np.zeros(shape, np.int64)
     found = np.empty(count, np.int64)
-    for start in range(0, count, AT_ONCE):  # what is drawn at once stays in the cache
-        part = found[start : start + AT_ONCE]
+    for start in range(0, count, DRAWN_AT_ONCE):  # what is drawn at once stays in the cache
+        part = found[start : start + DRAWN_AT_ONCE]
         part[:] = _signed_sizes(len(part), scale, stream)
     return found.reshape(shape)
 
@@ -351,13 +353,15 @@ def one_word_laplace(shape: tuple[int, ...], scale: float, stream: Stream) -> ND
     # With P(k < 0) = ratio / (1 + ratio) both sides are geometric, and 0 is on one of them alone.
     below = np.uint64(math.ceil(math.ldexp(ratio / (1 + ratio), 63)))
     noise = np.empty(math.prod(shape))
-    for start in range(0, len(noise), AT_ONCE // 2):  # what is drawn at once stays in the cache
-        words = random_words(len(noise[start : start + AT_ONCE // 2]), stream)
+    for start in range(
+        0, len(noise), DRAWN_AT_ONCE // 2
+    ):  # what is drawn at once stays in the cache
+        words = random_words(len(noise[start : start + DRAWN_AT_ONCE // 2]), stream)
         words >>= np.uint64(1)
         words -= below  # wraps around: read as int64, a place from -below on
         places = words.view(np.int64).astype(np.float64)
         places += 0.5  # never 0, whose logarithm is infinite
-        sizes = np.abs(places, out=noise[start : start + AT_ONCE // 2])
+        sizes = np.abs(places, out=noise[start : start + DRAWN_AT_ONCE // 2])
         sizes *= math.ldexp(1 + ratio, -63)
         np.log(sizes, out=sizes)
         sizes *= -scale
@@ -383,7 +387,7 @@ def _signed_sizes(count: int, scale: float, stream: Stream) -> NDArray[np.int64]
         place *= -scale
         sizes *= block
         sizes += np.minimum(place.astype(np.int64), block - 1)
-    minus = _random_bits(count, stream, np.uint8) >= FACES // 2
+    minus = _random_bits(count, stream, np.uint8) >= COIN_FACES // 2
     again = np.flatnonzero(minus & (sizes == 0))
     np.negative(sizes, out=sizes, where=minus)
     if len(again):
@@ -399,7 +403,7 @@ def _few_sets(
     stream: Stream,
 ) -> NDArray[np.bool_]:
     keys = _random_bits(len(own) * num_classes, stream, np.uint32).reshape(-1, num_classes)
-    keys[np.arange(len(keys)), own] = np.where(holds_own, 0, LAST_KEY)
+    keys[np.arange(len(keys)), own] = np.where(holds_own, 0, LARGEST_KEY)
     # NumPy selects several times as fast as torch.topk.
     sets = keys <= np.partition(keys, size - 1, axis=1)[:, size - 1 : size]
     if np.count_nonzero(sets) > size * len(sets):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms.groups import NO_MEMBERS
-from labeldp.mechanisms.measurement import Measurement, Notes, check_members
+from labeldp.mechanisms.measurement import Measurement, Notes, Trust, check_members
 from labeldp.mechanisms.moments import (
     SMALLEST_DELTA,
     epsilon_at,
@@ -25,8 +25,8 @@ from labeldp.mechanisms.noise import Noise, Prior, check_reach
 from labeldp.support.progress import progress_bar
 from labeldp.support.validate import InputError, check_integer, check_number
 
-ORDERS = 1 + np.logspace(-2, 5, 400)
-"""Of the Rényi divergence; between two of them the least eps changes by less than 0.01 %."""
+RENYI_ORDERS = 1 + np.logspace(-2, 5, 400)
+"""Orders of the Rényi divergence; between two of them the least eps changes by less than 0.01 %."""
 
 
 def votes_epsilon(
@@ -68,7 +68,7 @@ def gaussian_epsilon(stddev: float, delta: float) -> float:
     from dp_accounting import GaussianDpEvent
     from dp_accounting.rdp import RdpAccountant
 
-    return float(RdpAccountant(ORDERS).compose(GaussianDpEvent(stddev)).get_epsilon(delta))
+    return float(RdpAccountant(RENYI_ORDERS).compose(GaussianDpEvent(stddev)).get_epsilon(delta))
 
 
 @cache
@@ -110,7 +110,7 @@ def data_dependent_epsilon(
         answer_stddev: as `votes_epsilon`.
         delta: as `votes_epsilon`.
     """
-    total = np.zeros_like(ORDERS)
+    total = np.zeros_like(RENYI_ORDERS)
     for votes, is_answered in zip(counts, answered, strict=True):
         away = (votes.max() - threshold) / selection_stddev
         total += _surprise(
@@ -123,7 +123,9 @@ def data_dependent_epsilon(
             )
             total += _surprise(min(float(rarest), math.log(1 - 1 / len(votes))), answer_stddev)
     # As dp-accounting turns divergences into eps.
-    shrunk = np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
+    shrunk = np.log1p(-1 / RENYI_ORDERS) - (math.log(delta) + np.log(RENYI_ORDERS)) / (
+        RENYI_ORDERS - 1
+    )
     return float(max(0.0, (total + shrunk).min()))
 
 
@@ -134,7 +136,7 @@ def _surprise(log_q: float, stddev: float) -> NDArray[np.float64]:
         log_q: log of q < 1.
         stddev: of Gaussian noise under which the divergence of order a is a / stddev^2 at most.
     """
-    always = ORDERS / stddev**2
+    always = RENYI_ORDERS / stddev**2
     if log_q == -math.inf:
         return np.zeros_like(always)
     second = stddev * math.sqrt(-log_q)
@@ -149,8 +151,8 @@ def _surprise(log_q: float, stddev: float) -> NDArray[np.float64]:
         return always
     log_a = math.log1p(-q) - math.log1p(-math.exp((log_q + eps_second) * (1 - 1 / second)))
     log_b = eps_first - log_q / (first - 1)
-    fits = first >= ORDERS
-    orders = np.where(fits, ORDERS, first)
+    fits = first >= RENYI_ORDERS
+    orders = np.where(fits, RENYI_ORDERS, first)
     bound = np.logaddexp(math.log1p(-q) + (orders - 1) * log_a, log_q + (orders - 1) * log_b) / (
         orders - 1
     )
@@ -158,11 +160,11 @@ def _surprise(log_q: float, stddev: float) -> NDArray[np.float64]:
 
 
 REFUSED = -1
-"""In place of a class, where no winner was released."""
+"""What is released in place of a class where there is no winner."""
 
 
 Vote = Callable[[Tensor, Tensor], Tensor]
-"""From positions and true labels of one part, int64 (m,) each, to a class for each query, (Q,)."""
+"""Maps positions and true labels of one part, int64 (m,) each, to classes of queries, (Q,)."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,7 @@ class PateFM(Measurement):
     settings: str = field(default="", repr=False, compare=False)
 
     draws = 3
-    trust = "central"
+    trust = Trust.CENTRAL
     asked_by: ClassVar[str] = "pate"
 
     def __post_init__(self) -> None:

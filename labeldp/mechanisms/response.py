@@ -14,6 +14,7 @@ from labeldp.mechanisms.base import (
     prior_rows,
     two_levels,
 )
+from labeldp.mechanisms.measurement import Trust
 from labeldp.mechanisms.noise import (
     Noise,
     Prior,
@@ -77,7 +78,7 @@ class NoPrivacy(LabelMechanism):
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     private: ClassVar[bool] = False
-    trust = "none"
+    trust = Trust.NONE
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -203,7 +204,7 @@ class RandomizedResponse(LabelMechanism):
 
 K_RULES = ("paper", "released_code")
 LAST_RANKED = LastResults[tuple[Tensor, Tensor]](copy=True)
-"""Of the last prior: a release, its most likely labels and the note on its top k ask one by one."""
+"""Labels ranked by the last prior: a release, its likelihood and the note on top k need them."""
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ class SubsetSelection(BitMechanism):
         """Returns how likely the bit is 1 of the true label, and of one wrong label."""
         size = self.chosen_size(num_classes)
         own = 1 - p_outside(self.eps, num_classes, size)
-        return own, (size - own) / (num_classes - 1)  # a set has `size` ones in all
+        return own, (size - own) / (num_classes - 1)  # a set has `size` ones in total
 
     def summary(self) -> dict[str, object]:
         """Returns the rule that chose the size; the size itself depends on K."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from labeldp.mechanisms.measurement import Trust
 from labeldp.support.validate import InputError
 
 
@@ -21,7 +22,7 @@ class LedgerEntry:
     """
 
     mechanism: str
-    trust: str
+    trust: Trust
     eps: float
     num_labels: int
     reason: str | None = None
@@ -84,7 +85,8 @@ class Account:
         self.entries.append(entry)
 
     @property
-    def trust(self) -> str:
+    def trust(self) -> Trust:
         """Who saw true labels: the weakest of all lines."""
-        order = ("local", "central", "none")
-        return max((entry.trust for entry in self.entries), key=order.index, default="local")
+        weakest_last = list(Trust)
+        spent = (entry.trust for entry in self.entries)
+        return max(spent, key=weakest_last.index, default=Trust.LOCAL)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms.base import Mechanism
-from labeldp.mechanisms.measurement import Measurement, Notes
+from labeldp.mechanisms.measurement import Measurement, Notes, Trust
 from labeldp.mechanisms.noise import DISTRIBUTION, DRAWS, Noise, SecretGenerator
 from labeldp.store.account import Account, BudgetError, LedgerEntry
 from labeldp.store.release import ReleaseError, StoredRelease
@@ -282,7 +282,7 @@ class LabelStore:
         return self._account.entries
 
     @property
-    def trust(self) -> str:
+    def trust(self) -> Trust:
         """Who saw true labels: the weakest of all lines."""
         return self._account.trust
 

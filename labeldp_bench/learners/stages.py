@@ -11,7 +11,7 @@ from torch import Tensor
 from labeldp.losses import loss_named
 from labeldp.mechanisms.base import Mechanism, local
 from labeldp.mechanisms.groups import LaplaceHistogram, NoisyClusters
-from labeldp.mechanisms.measurement import Measurement
+from labeldp.mechanisms.measurement import Measurement, Trust
 from labeldp.mechanisms.response import BlockRR, RandomizedResponseWithPrior
 from labeldp.store import LabelStore, StoredRelease
 from labeldp.supervision import Supervision, predict
@@ -235,7 +235,7 @@ class HeldOutPrior(RetrainingLearner):
         prior_eps: budget of the histogram; None for the mechanism's own eps.
     """
 
-    trust: ClassVar[str] = "central"
+    trust: ClassVar[Trust] = Trust.CENTRAL
 
     fraction: float = 0.01
     prior_eps: float | None = None
@@ -318,7 +318,7 @@ class ClusterPrior(RetrainingLearner):
         clusters: C >= 1.
     """
 
-    trust: ClassVar[str] = "central"
+    trust: ClassVar[Trust] = Trust.CENTRAL
 
     prior_eps: float = 0.05
     clusters: int = 100

@@ -36,7 +36,7 @@ def test_later_blocks_add_noise_to_their_own_labels(monkeypatch):
         lambda shape, *rest: shapes.append(shape) or draw(shape, *rest),
     )
     for entries in (1, 77, 10_000):
-        monkeypatch.setattr(laplace_module, "ENTRIES", entries)
+        monkeypatch.setattr(laplace_module, "ENTRIES_AT_ONCE", entries)
         generator = seeding.generator(0, "blocks")
         released[entries] = AdditiveLaplace(eps=30.0).release(labels, 10, generator)
         assert torch.equal(released[entries].argmax(1), labels)

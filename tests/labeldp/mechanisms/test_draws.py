@@ -103,7 +103,7 @@ def test_equal_keys_are_drawn_again():
 
 
 def test_keys_equal_to_a_forced_one_do_not_enlarge_a_set():
-    for holds, clash in ((True, 0), (False, draws.LAST_KEY)):
+    for holds, clash in ((True, 0), (False, draws.LARGEST_KEY)):
         size = 1 if holds else 3
         stream = Scripted([*words(5, clash, 6, 7), *words(5, 8, 6, 7)])
         (row,) = draws.sets_around(np.array([0]), np.array([holds]), size, 4, stream)
@@ -113,7 +113,7 @@ def test_keys_equal_to_a_forced_one_do_not_enlarge_a_set():
 def test_later_blocks_have_their_own_coins():
     # Blocks after the first would hold labels by the coins of other examples.
     draws_of = np.random.default_rng(0)
-    own = draws_of.integers(0, 5, 2 * draws.ROWS + 1)
+    own = draws_of.integers(0, 5, 2 * draws.SETS_AT_ONCE + 1)
     holds = draws_of.random(len(own)) < 0.5
     sets = draws.sets_around(own, holds, 2, 5, draws_of)
     assert (sets[np.arange(len(own)), own] == holds).all()

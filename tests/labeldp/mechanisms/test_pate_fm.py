@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from labeldp.mechanisms import PateFM
 from labeldp.mechanisms.moments import gaussian_delta, gaussian_stddev
 from labeldp.mechanisms.pate import (
-    ORDERS,
+    RENYI_ORDERS,
     _surprise,
     data_dependent_epsilon,
     gaussian_epsilon,
@@ -84,13 +84,13 @@ def test_divergence_by_the_votes_is_never_below_the_true_one(lead):
         return ndtr(-ahead / (math.sqrt(2) * stddev))
 
     bound = _surprise(float(np.log(missed(lead))), stddev)
-    assert (bound <= ORDERS / stddev**2 * (1 + 1e-12)).all()
+    assert (bound <= RENYI_ORDERS / stddev**2 * (1 + 1e-12)).all()
     for other in (lead - 2, lead + 2):  # one vote moves from one class to the other
         p, q = (np.array([missed(ahead), 1 - missed(ahead)]) for ahead in (lead, other))
-        small = ORDERS < 60
-        powers = (p ** ORDERS[small, None] * q ** (1 - ORDERS[small, None])).sum(1)
-        assert (np.log(powers) / (ORDERS[small] - 1) <= bound[small] + 1e-12).all()
-    assert lead < 13 or bound[100] < 0.5 * ORDERS[100] / stddev**2  # agreement must pay
+        small = RENYI_ORDERS < 60
+        powers = (p ** RENYI_ORDERS[small, None] * q ** (1 - RENYI_ORDERS[small, None])).sum(1)
+        assert (np.log(powers) / (RENYI_ORDERS[small] - 1) <= bound[small] + 1e-12).all()
+    assert lead < 13 or bound[100] < 0.5 * RENYI_ORDERS[100] / stddev**2  # agreement must pay
 
 
 def test_agreement_costs_less_and_discord_what_is_claimed():

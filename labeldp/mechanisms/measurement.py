@@ -80,8 +80,9 @@ class Measurement(ABC):
         Measurements that differ must not draw the same.
         """
         given = vars(self)
-        own = [f for f in fields(self) if f.compare]
-        changed = {f.name: given[f.name] for f in own if given[f.name] != f.default}
+        changed = {
+            f.name: given[f.name] for f in fields(self) if f.compare and given[f.name] != f.default
+        }
         return f"{self.name}({changed})"
 
     @property

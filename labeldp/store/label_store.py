@@ -166,12 +166,12 @@ class LabelStore:
         rehearsal = SecretGenerator() if self._seed is None else torch.Generator()
         measurement.check(len(self._account.spent[paying]), self._limit, rehearsal, prior)
         about = rows if context is None else context
-        number = len(self.ledger)
-        name = f"{number} {measurement.key}"
+        number, key = len(self.ledger), measurement.key
+        name = f"{number} {key}"
         drawn = self._earlier.pop(name, None)
         indices = torch.arange(len(self)) if about is None else about
         if drawn is None:
-            noise = self._noise(number, measurement.key, about, prior)
+            noise = self._noise(number, key, about, prior)
             outputs, notes = self._draw(measurement, paying, noise, prior)
             drawn = Drawn(indices=indices, outputs=outputs, prior=prior, unsanitised=notes)
         elif not torch.equal(drawn["indices"], indices):

@@ -21,7 +21,7 @@ from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.published import method_of, published_of
 from labeldp_bench.records.record import Record, Records
-from labeldp_bench.reports.estimates import examples_of
+from labeldp_bench.reports.durations import examples_of
 from labeldp_bench.reports.naming import setting_of
 from labeldp_bench.reports.rendering import Part, latex_of, markdown_of, number_text
 from labeldp_bench.reports.statistics import (
@@ -381,7 +381,7 @@ def recipe_of(cell: Cell) -> Row:
     return {
         "model": str(cell.identity["model"]),
         "epochs": cell.setting("trainer.epochs"),
-        "examples": examples_of(cell),
+        "examples": examples_of(cell.identity),
         "selection": selection and str(selection),
     }
 

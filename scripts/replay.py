@@ -36,7 +36,7 @@ from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import COLUMNS, read_committed
 from labeldp_bench.records.record import is_done, read_record
-from labeldp_bench.reports.estimates import HoursEstimator, same_hardware
+from labeldp_bench.reports.durations import Durations, hardware_name
 from labeldp_bench.runs.environment import environment_of
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.support.device import describe_device
@@ -104,7 +104,7 @@ def _affordable(
 
     Says which data are not there, and why.
     """
-    estimator = HoursEstimator(here, records)
+    durations = Durations(here, records)
     cells: dict[str, Cell] = {}
     names = experiment_names()
     for name in progress_bar(names, len(names), "experiments"):
@@ -114,7 +114,7 @@ def _affordable(
     in_time = [
         cell
         for key, cell in sorted(cells.items())
-        if key in records and not cell.pretrain_recipe and estimator.seconds(cell)[0] <= longest
+        if key in records and not cell.pretrain_recipe and durations.seconds(cell)[0] <= longest
     ]
     one_each = {cell.data_name: cell for cell in in_time}
     why = {name: _missing(cell, data_dir) for name, cell in one_each.items()}
@@ -141,7 +141,7 @@ def _missing(cell: Cell, data_dir: Path) -> str | None:
 def _compared(before: dict[str, Any], again: dict[str, Any] | None, here: str) -> dict[str, str]:
     """Returns verdict, expectation and reason for one record."""
     draws = int(before["draws"])
-    alike = same_hardware(str(before["device"]), here)
+    alike = hardware_name(str(before["device"])) == hardware_name(here)
     current = DRAWS if again is None else again["draws"]
     expected = EQUAL if draws == current and alike else f"draws {draws}" if alike else "hardware"
     if again is None:

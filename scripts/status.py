@@ -4,7 +4,8 @@
 
 `budget` is one of configs/budget, paper by default; the last lines name them all. Without
 `experiment` all are listed.
-Hours are for the device at hand, one process, from what was measured on the same hardware.
+Hours are for the device at hand, one process, from what was measured on the same hardware, or
+else on another CPU or GPU.
 """
 
 import sys

@@ -4,8 +4,8 @@ import functools
 import gc
 import importlib
 
-from labeldp_bench.cli import forecast
 from labeldp_bench.records import collect
+from labeldp_bench.reports import durations
 
 MODULES = (
     "labeldp_bench.cli.sweep_summary",
@@ -21,7 +21,7 @@ MODULES = (
 # Reading the records, and a forecast from all of them, would take each command two seconds.
 collect.read_committed = functools.cache(collect.read_committed)
 FEW = dict(list(collect.read_committed().items())[::90])
-forecast.read_committed = lambda: FEW
+durations.read_committed = lambda: FEW
 for name in MODULES:
     importlib.import_module(name)
 # A collection in a forked process would write to every object, and so copy all of the memory.

@@ -58,7 +58,7 @@ class Job:
 
 def run_job(job: Job) -> int:
     """Runs the cells of a job; returns how many failed."""
-    from labeldp_bench.reports.estimates import finished_in_time
+    from labeldp_bench.reports.durations import finished_in_time
     from labeldp_bench.runs.environment import environment_of
     from labeldp_bench.runs.job import run_cells
 

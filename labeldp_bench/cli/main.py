@@ -15,7 +15,6 @@ from labeldp.support.progress import say
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.arguments import check_arguments, is_sweep, split_sweep
 from labeldp_bench.cli.errors import USER_ERRORS, print_error
-from labeldp_bench.cli.forecast import say_forecast
 from labeldp_bench.cli.help import help_text, wants_help
 from labeldp_bench.cli.launch import ending_with_the_device
 from labeldp_bench.cli.sweep import NO_RERUN, check_effect, run_sweep
@@ -23,6 +22,7 @@ from labeldp_bench.experiments.compose import cell_of, compose_cell, key_of
 from labeldp_bench.experiments.experiment import scaled
 from labeldp_bench.experiments.grid import LOCAL
 from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.reports.durations import say_forecast
 from labeldp_bench.support.checkout import CONFIGS
 from labeldp_bench.support.hardware import cpu_without_torch
 from labeldp_bench.support.process import comes_from_ctrl_c, prepare_threads, prepare_training
@@ -52,8 +52,8 @@ def run_one(config: DictConfig) -> None:
     say("  loading PyTorch")  # which takes seconds: the lines above need not wait for it
     from labeldp_bench.records.collect import record_of
     from labeldp_bench.records.record import CHECKPOINT, is_done
-    from labeldp_bench.reports.estimates import hardware_of
     from labeldp_bench.runs.environment import environment_of
+    from labeldp_bench.support.device import describe_device
 
     prepare_training()
     cell.build()  # a wrong value is refused before anything is written
@@ -70,7 +70,7 @@ def run_one(config: DictConfig) -> None:
         say("this run is done already (delete its folder to run it again)")
     else:
         if here is None:
-            say_forecast(cell, environment.out_dir, hardware_of(environment.device), given)
+            say_forecast(cell, environment.out_dir, describe_device(environment.device), given)
         if cell.has("dataset.name"):
             say(f"  reading {cell.dataset_name}")
     from labeldp_bench.cli.sweep_summary import show_run

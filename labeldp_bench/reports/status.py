@@ -11,8 +11,9 @@ from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import Records, is_done
-from labeldp_bench.reports.estimates import HoursEstimator, RoughEstimator, hardware_of
+from labeldp_bench.reports.durations import Durations
 from labeldp_bench.reports.rendering import markdown_table
+from labeldp_bench.support.device import describe_device
 
 
 @dataclass
@@ -21,7 +22,7 @@ class Status:
 
     Attributes:
         left: {config_hash: seconds on the device at hand} of its missing cells; NaN: unknown.
-        sources: where the estimates come from.
+        sources: where these seconds come from.
     """
 
     name: str
@@ -38,9 +39,8 @@ class Status:
 
 
 def status_of(
-    name: str, out_dir: Path, records: Records, estimator: HoursEstimator | RoughEstimator,
-    budget: str = PAPER,
-) -> Status:  # fmt: skip
+    name: str, out_dir: Path, records: Records, durations: Durations, budget: str = PAPER
+) -> Status:
     """Returns how far an experiment is, by `records` and those under `out_dir`."""
     status = Status(name)
     for cell in read_experiment(name).cells(budget):
@@ -50,7 +50,7 @@ def status_of(
             status.done += 1
             continue
         status.failed += (folder / "error.txt").is_file()
-        seconds, source = estimator.seconds(cell)
+        seconds, source = durations.seconds(cell)
         status.left[cell.config_hash] = seconds
         status.sources |= {source} - {""}
     return status
@@ -61,10 +61,9 @@ def every_status(
 ) -> list[Status]:
     """Returns the status of the named experiments, or of all where none is named."""
     records = read_committed()
-    here = hardware_of(device)
-    estimator = RoughEstimator(here.name, records, here.precision)
+    durations = Durations(describe_device(device), records)
     names = names or experiment_names()
-    return [status_of(name, out_dir, records, estimator, budget) for name in names]
+    return [status_of(name, out_dir, records, durations, budget) for name in names]
 
 
 def table(statuses: list[Status], budget: str = PAPER) -> str:

@@ -22,7 +22,7 @@ from labeldp.mechanisms.base import LabelMechanism
 from labeldp.store import ReleaseError
 from labeldp.support.files import CannotWrite, write_text, writing
 from labeldp.support.last_results import LastResults
-from labeldp.support.progress import duration, progress_bar, say
+from labeldp.support.progress import progress_bar, say
 from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import count_examples, file_of
@@ -37,7 +37,6 @@ from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data
 from labeldp_bench.support.device import DeviceLost, device_failed, device_lost, out_of_memory
 from labeldp_bench.support.process import comes_from_ctrl_c, ignoring_ctrl_c, keep_memory
 from labeldp_bench.training.fit import IMAGE_AXES
-from labeldp_bench.training.stopwatch import LONG_RUN_SECONDS
 
 TRAINED = (
     "free the device of other work, take a smaller model, or device=cpu; the batch size is part of "
@@ -353,14 +352,13 @@ class Job:
         rest = range(2, trials)
         can_spread = self.runs[0].parts.model.shares_work and worker_count() > 1
         if can_spread and lap * len(rest) > WORKERS_FROM_SECONDS:
-            _announce(lap, trials, worker_count())
+            say(f"  {trials} trials in {worker_count()} processes")
             cells = [run.cell for run in self.runs]
             try:
                 yield from trials_in_workers(cells, rest, lap, self.environment)
             except Exception as error:  # a worker died
                 yield [Outcome(error=error) for _ in self.runs]
         else:
-            _announce(lap, trials, 1)
             for trial in rest:
                 yield list(run_trial(self.runs, trial, trial_data))
 
@@ -437,14 +435,3 @@ def _check_images(cell: Cell, data: DataBundle) -> None:
             "pretrain=none with model=logistic or boosted_trees for tables, model=knn for points; "
             "with a curator mechanism=noisy_clusters)"
         )
-
-
-def _announce(lap: float, trials: int, workers: int) -> None:
-    """Says how long many trials will take, and how to have fewer."""
-    seconds = lap * trials / workers
-    if seconds > 10:
-        text = f"  about {duration(seconds)} for {trials} trials"
-        text += f" in {workers} processes" if workers > 1 else ""
-        if seconds > LONG_RUN_SECONDS:
-            text += f"; under an hour: dataset.trials={int(LONG_RUN_SECONDS * workers / lap)}"
-        say(text)

@@ -3,24 +3,10 @@
 import os
 import platform
 from pathlib import Path
-from typing import NamedTuple
 
 CPUINFO = Path("/proc/cpuinfo")
-BF16_FLAGS = {"avx512_bf16", "amx_bf16"}
 DRIVERS = tuple(map(Path, ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")))
 """Of NVIDIA, of AMD, and of a GPU that Windows lends to Linux."""
-
-
-class Hardware(NamedTuple):
-    """What a forecast depends on.
-
-    Attributes:
-        name: as a record names it.
-        precision: what networks compute in: bf16 or float32.
-    """
-
-    name: str
-    precision: str
 
 
 def cpu_name(threads: int) -> str:
@@ -29,13 +15,12 @@ def cpu_name(threads: int) -> str:
     return f"cpu ({_of_cpu('model name') or name}, {threads} threads)"
 
 
-def cpu_without_torch(device: str) -> Hardware | None:
-    """Returns the CPU that `device=` names; None where it may be a GPU, which torch must tell."""
+def cpu_without_torch(device: str) -> str | None:
+    """Returns the name of the CPU that `device=` takes; None where only torch can tell."""
     may_be_gpu = platform.system() == "Windows" or any(path.exists() for path in DRIVERS)
     if device != "cpu" and (device != "auto" or may_be_gpu):
         return None
-    has_bf16 = bool(BF16_FLAGS & {*_of_cpu("flags").split()})
-    return Hardware(cpu_name(os.cpu_count() or 1), "bf16" if has_bf16 else "float32")
+    return cpu_name(os.cpu_count() or 1)
 
 
 def _of_cpu(field: str) -> str:

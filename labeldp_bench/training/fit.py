@@ -42,10 +42,6 @@ class NetworkClassifier(LogitClassifier):
         """Where the network lives."""
         return self.mean.device  # a network of fixed filters has no parameters
 
-    def describe(self) -> str:
-        """Returns where and how it computes: 'cpu, bf16'."""
-        return f"{self.device}, {self.precision}"
-
     def autocast(self) -> AbstractContextManager[Any]:
         """Returns the context of a forward pass in the chosen precision."""
         enabled = self.precision == "bf16"

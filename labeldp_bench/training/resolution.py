@@ -1,6 +1,5 @@
 """How large images are in each epoch of a training. Imports no torch."""
 
-import math
 from collections.abc import Sequence
 
 from labeldp.support.validate import InputError, check_list, check_number
@@ -45,17 +44,3 @@ def scale_of(resolution: Resolution, number: int, epochs: int) -> float:
         if number / epochs <= ended + ROUNDING:
             return scale
     return 1.0
-
-
-def mean_area(resolution: Resolution, epochs: int) -> float:
-    """Returns the mean number of pixels of an epoch's images, as a share of full size.
-
-    Sums over the phases, not over the epochs, of which a user may ask for any number.
-    """
-    saved, share, begun = 0.0, 0.0, 0
-    for more, scale in resolution:
-        share += more
-        ended = min(epochs, math.floor((share + ROUNDING) * epochs))
-        saved += (ended - begun) * (1 - scale**2)
-        begun = ended
-    return 1 - saved / epochs if resolution else 1.0

@@ -24,9 +24,8 @@ from labeldp_bench.interfaces import Session
 from labeldp_bench.training.augment import Augmentation, Mixing, Mixup
 from labeldp_bench.training.fit import INFERENCE_BATCH, Fit
 from labeldp_bench.training.images import Pixels, check_pixels, shrunk
-from labeldp_bench.training.resolution import Resolution, check_resolution, mean_area, scale_of
+from labeldp_bench.training.resolution import Resolution, check_resolution, scale_of
 from labeldp_bench.training.schedules import Schedule
-from labeldp_bench.training.stopwatch import Stopwatch
 
 SELECTIONS = {"last": 1, "mean_last_10": 10, "best_validation": 1}
 """{rule: how many of the last epochs the reported accuracy is the mean of}."""
@@ -140,7 +139,6 @@ class Trainer:
         if not self.reshuffle:
             permutation = torch.randperm(len(indices), generator=order).to(session.device)
         done = fit.resume(order, draws)
-        stopwatch = self._stopwatch(done, len(indices), fit.classifier.describe(), session)
         if done < self.epochs:
             first = "compiling, then " if session.device.type == "cuda" else ""
             session.say(f"  {first}epoch {done + 1} of {self.epochs}, {steps:,} steps each")
@@ -163,22 +161,11 @@ class Trainer:
                 if mixup is not None:
                     batch, mixing = mixup(batch, draws)
                 fit.step(batch, rows, mixing)
-                stopwatch.lap(len(rows) // self.views, session.device)
             views = self._fresh_views(fit, images, indices, draws, scale)
             if fit.end_epoch(number, started, views):
                 break
         if done < self.epochs:
             fit.finish()
-
-    def _stopwatch(self, done: int, num_examples: int, where: str, session: Session) -> Stopwatch:
-        """Returns what times the epochs after the first `done`, which a checkpoint held."""
-        areas = (
-            scale_of(self.resolution, number, self.epochs) ** 2 for number in range(1, done + 1)
-        )
-        left = max(1, self.epochs - done)
-        mean = (mean_area(self.resolution, self.epochs) * self.epochs - sum(areas)) / left
-        first = scale_of(self.resolution, done + 1, self.epochs) ** 2
-        return Stopwatch(left, num_examples, where, session.say, mean / first, done)
 
     @torch.no_grad()
     def _check_one(self, network: nn.Module, images: Tensor, count: int) -> None:

@@ -26,7 +26,7 @@ def replay(monkeypatch, tmp_path):
     monkeypatch.setitem(names, "experiment_names", lambda: ["tables/rare_events"])
     # Of their seconds nothing is known on other hardware than that of the records.
     quick = SimpleNamespace(seconds=lambda cell: (1.0, ""))
-    monkeypatch.setitem(names, "HoursEstimator", lambda here, records: quick)
+    monkeypatch.setitem(names, "Durations", lambda here, records: quick)
     return lambda *arguments: found["main"]([f"data_dir={tmp_path}", *arguments])
 
 

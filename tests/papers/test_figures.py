@@ -142,21 +142,6 @@ def test_a_long_caption_stays_in_the_picture_and_moves_no_label_over_another():
     plt.close(picture)
 
 
-def test_a_panel_without_records_says_so_and_leaves_the_others_their_scale():
-    # A scale from 0 to 1 beside one in percent, and with share_y on every panel.
-    drawn = figure(panels="dataset.num_classes", draw=BY_NAME["blockrr/figure2"].draw)
-    records = records_of(drawn)
-    for cell in drawn.cells:
-        if cell.num_classes == 100:
-            del records[cell.config_hash]
-    picture = picture_of(drawn, drawn.points(records))
-    *filled, empty = picture.axes
-    assert [text.get_text() for text in empty.texts] == ["no record yet"]
-    assert len(empty.get_yticks()) == 0
-    assert {axes.get_ylim()[0] > 45 for axes in filled} == {True}
-    plt.close(picture)
-
-
 # --- colours and words ------------------------------------------------------------------------
 
 
@@ -169,11 +154,3 @@ def test_lines_of_one_mechanism_have_colours_of_their_own():
     pushed = plotting.line_colours(["ple", "optimal", "oue", "unary"])
     assert pushed[2:] == [plotting.colour_of("oue"), plotting.colour_of("unary")]
     assert len(set(pushed)) == 4
-
-
-@pytest.mark.parametrize("name", ["mechanisms/circle", "mechanisms/mnist", "ple/figure2"])
-def test_mechanisms_of_one_picture_have_colours_of_their_own(name):
-    # OUE and BlockRR were one blue, and `optimal` was black in one picture and teal in another.
-    mechanisms = {cell.identity["mechanism"] for cell in read_experiment(name).cells()}
-    colours = [plotting.colour_of(mechanism) for mechanism in mechanisms | {"optimal", "ple"}]
-    assert len(set(colours)) == len(colours)

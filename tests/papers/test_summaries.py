@@ -12,7 +12,7 @@ from labeldp_bench.records.collect import Chosen, read_with_classes
 from labeldp_bench.records.published import method_of
 from labeldp_bench.reports.rendering import markdown_of
 from papers.site import lost_classes
-from papers.site.findings import SOFT_LABEL, order_of
+from papers.site.findings import order_of
 from papers.site.summaries import Summary, read_pages
 
 BASE = {"a": (50, 65, 60), "b": (75, 78, 79)}
@@ -170,15 +170,6 @@ def test_the_order_of_methods_is_a_family_of_its_own():
     last = order.iloc[2]
     assert (last.published, last.stated) == (pytest.approx(78.4 - 55.1), pytest.approx(-13))
     assert last.difference == pytest.approx(-12.5) and last.pairs == 3
-
-
-def test_both_readings_of_alibi_stand_beside_the_one_published_row():
-    # A reader would take one reading for the published one.
-    (table,) = read_pages()["tuned_vs_stated"].tables
-    runs = table.runs({})
-    runs = runs[(runs.recipe == "published") & (runs.eps == 0.3) & (runs.dataset == "mnist")]
-    values = {row.method: row.record["accuracy"] for row in runs.itertuples()}
-    assert values["alibi"] == values[SOFT_LABEL] == pytest.approx(0.551)
 
 
 def test_every_tuned_cell_has_a_stated_twin_in_the_papers_table():

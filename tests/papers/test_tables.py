@@ -60,10 +60,6 @@ def test_a_row_that_may_be_either_of_two_methods_stands_beside_both():
     assert row["marked"]
     alibi = rows[rows.method == "alibi"]
     assert alibi.published.tolist() == [50.9, 55.1, 84.3, 89.4, 94.5, 97.6]
-    page = table.markdown(rows)
-    budgets = "at eps=0.2, 0.3, 0.5, 0.7, 1, 2"
-    assert f"- ALIBI {budgets}; ALIBI, soft label {budgets}: the paper does not say" in page
-    assert "- no privacy at eps=inf: stated without decimals." in page
 
 
 def test_every_printed_cell_has_a_run():
@@ -143,15 +139,8 @@ def test_a_cell_is_filled_by_its_own_identity_alone():
     assert rows.n.sum() == 0
 
 
-@pytest.mark.parametrize(
-    ("budget", "recipe"),
-    [
-        ("quick", "resnet18_w16, 16 epochs, "),
-        ("card", "resnet18, 30 epochs, "),
-        ("features", "probe."),
-    ],
-)
-def test_a_smaller_cell_is_never_shown_as_the_papers(budget, recipe):
+@pytest.mark.parametrize("budget", ["quick", "card", "features"])
+def test_a_smaller_cell_is_never_shown_as_the_papers(budget):
     # A run of 4 epochs on a small network, or of 30 in place of 160, would be compared with the
     # printed number; or what a card found would be in no table at all.
     table = accuracy_table("blockrr/table3")
@@ -170,35 +159,8 @@ def test_a_smaller_cell_is_never_shown_as_the_papers(budget, recipe):
     text = table.markdown(rows)
     [line] = [line for line in text.splitlines() if "31.0" in line]
     assert line.split("|")[2].strip() == f"ours ({budget})"
-    assert f"Ours ({budget}): {recipe}" in text
-    assert f"*ours ({budget})*: " in text
     assert all(f"ours ({other})" not in text for other in {"card", "features", "quick"} - {budget})
     assert "0 of 270 runs done" in text and "99.0" not in text
-
-
-def test_a_line_of_a_smaller_budget_names_the_setting_that_it_ran():
-    # Runs without the code's mixup would stand under the name of its whole recipe.
-    table = accuracy_table("vector_approximation/table3")
-    cells = {each: table.experiment.cells(each) for each in ("quick", "card")}
-    records = {
-        cell.config_hash: record_of(cell, budget=budget)
-        for budget, own in cells.items()
-        for cell in own
-    }
-    text = table.markdown(table.rows(records))
-    assert "| LP-2ST, code's recipe |" in text
-    assert text.count("| ours (quick, code's stages) |") == 1
-    assert text.count("| ours (quick) ") == 3 and text.count("| ours (card) ") == 4
-
-
-def test_one_run_alone_comes_with_the_accuracy_of_its_best_epoch():
-    # 48.0 would look like what the method reaches, and not like a run that fell at its end.
-    table = accuracy_table("vector_approximation/table2")
-    at, values = ("cifar10", "rappor", 2), {"best_epoch_accuracy": 0.778}
-    _, rows = filled(table, [0.48], at=at, **values)
-    assert "RAPPOR at eps=2 ends at 48.0 (best epoch 77.8)" in table.markdown(rows)
-    _, rows = filled(table, [0.48, 0.5], at=at, **values)
-    assert "77.8" not in table.markdown(rows)
 
 
 def test_a_budget_without_cells_of_a_table_leaves_it_as_it_is():

@@ -1,6 +1,5 @@
 """The theory's rates, slopes and table against values worked out by hand."""
 
-import json
 import math
 from dataclasses import replace
 
@@ -10,7 +9,6 @@ from labeldp_bench.learners.averages import Problem, along, clip, exponents, sid
 from papers.reproduce import load_table
 from papers.theoretical_limits.figures import draw_exponents
 from papers.theoretical_limits.table1 import ExponentTable, fit_slope, is_theory
-from tests.shell import quick, records_under
 
 
 def problem(trust, task="regression", moment=None, **changes):
@@ -111,29 +109,3 @@ def test_table_of_exponents_from_made_up_records():
     empty = table.rows({})
     assert empty.measured.isna().all() and "0 of" in table.markdown(empty)
     assert draw_exponents(table, records) and draw_exponents(table, {}) is None
-
-
-def test_one_run_through_the_command_line(tmp_path):
-    # A user would get no excess risk, or accuracies of a regression.
-    options = ["dataset.n_train=3000", "dataset.trials=3", "learner.beta=0.5"]
-    run = quick(
-        ["dataset=holder_regression", "mechanism=cube_means", "eps=0.5", *options], tmp_path
-    )
-    assert run.returncode == 0 and any("excess risk" in line for line in run.lines)
-    run = quick(
-        ["-m", "dataset=holder_classification", "learner=local_averages", "dataset.num_classes=3",
-         "mechanism=rappor,exponential_cubes,local_full", *options], tmp_path,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    records = [json.loads(path.read_text()) for path in records_under(tmp_path)]
-    assert {record["mechanism"]: record["trust"] for record in records} == {
-        "cube_means": "central", "rappor": "local", "exponential_cubes": "central",
-        "local_full": "local",
-    }  # fmt: skip
-    for record in records:
-        assert record["accuracy"] is None and record["excess_risk"] > 0
-        assert record["eps_spent"] == record["eps"] and record["released_agreement"] is None
-    knn = quick(
-        ["dataset=holder_regression", "mechanism=cube_means", "model=knn", *options], tmp_path
-    )
-    assert knn.returncode == 2 and "use model=cubes" in knn.stderr

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from labeldp.mechanisms import PateFM, Rappor
-from labeldp.store import BudgetError, LabelStore, ReleaseError
+from labeldp.store import BudgetError, LabelStore
 from labeldp.supervision import predict
 from labeldp.support.validate import InputError
 from labeldp_bench.learners import FixMatch, Pate
@@ -58,16 +58,6 @@ def test_each_teacher_sees_its_own_labels_and_one_replaced_label_moves_one_vote(
     again.load_state_dict(store.state_dict())
     assert torch.equal(again.release(replace(mechanism, parts=parts, vote=vote)), released)
     assert len(seen) == 12 and again.unsanitised == store.unsanitised
-
-
-def test_a_teacher_without_labels_or_without_votes_is_refused_and_costs_nothing():
-    store = LabelStore(torch.arange(60) % 3, 3).open(1.0, seed=0)
-    mechanism = PateFM(1.0, teachers=12, queries=5, answers=5)
-    with pytest.raises(InputError, match="each of 12 teachers needs labels"):
-        replace(mechanism, parts=torch.arange(60) % 11)
-    with pytest.raises(ReleaseError, match="failed with InputError"):
-        store.release(replace(mechanism, parts=torch.arange(60) % 12, vote=lambda _, own: own[:4]))
-    assert store.eps_spent == 0
 
 
 def test_the_student_learns_from_winners_alone():

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from labeldp.support.validate import InputError
-from labeldp_bench.cli.arguments import check_arguments
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models.convolutional import FLAT, PatchNetwork
 from labeldp_bench.pretraining.patches import Patches, random_patches, whitening
@@ -122,16 +121,3 @@ def test_an_image_and_its_mirror_image_have_the_same_features():
     assert not torch.allclose(plain, other, atol=1e-3)
     assert torch.allclose(mirrored, mirrored_other, atol=1e-6)
     assert torch.allclose(mirrored, (plain + other) / 2, atol=1e-6)
-
-
-def test_fixed_features_are_no_start_for_a_network():
-    # The network would be replaced without a word.
-    with pytest.raises(InputError, match="pretrain=patches"):
-        compose_cell([*NPZ, "model=cnn", "pretrain=patches"]).build()
-    # An encoder's key at the top would change nothing.
-    for key, used in (
-        ("views.trainer.epochs=3", r"pretrain\.trainer\.epochs="),
-        ("encoder.width=8", r"model\.network\.width="),
-    ):
-        with pytest.raises(InputError, match=used):
-            check_arguments([key])

@@ -6,14 +6,9 @@ from itertools import pairwise
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
-from matplotlib.text import Text
 
-from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports import plotting
-from labeldp_bench.reports.naming import name_of
 from labeldp_bench.reports.sweep_picture import draw_sweep
-from labeldp_bench.reports.sweeps import sweep_frame
 
 
 @pytest.fixture
@@ -23,32 +18,6 @@ def drawn(monkeypatch):
     monkeypatch.setattr(plotting, "save", lambda figure, path: figures.append(figure))
     yield figures
     plt.close("all")
-
-
-def frame_of(name):
-    records = read_committed()
-    cells = read_experiment(name).cells()
-    return sweep_frame([records[cell.config_hash] for cell in cells if cell.config_hash in records])
-
-
-def test_limits_are_named_and_the_runs_stand_below(drawn, tmp_path):
-    # Two dashed lines without a word, and no telling one run from a thousand.
-    draw_sweep(frame_of("mechanisms/circle"), tmp_path / "circle.png")
-    (figure,) = drawn
-    (legend,) = figure.legends
-    said = {
-        text.get_text(): line for text, line in zip(legend.texts, legend.get_lines(), strict=True)
-    }
-    assert said.keys() == {"K=40", "K=100", "Bayes limit, K=40", "Bayes limit, K=100"}
-    dashes = {line.get_linestyle() for name, line in said.items() if "Bayes" in name}
-    assert len(dashes) == 2
-    assert figure.get_supxlabel().startswith("10,000 training examples, 200 trials, 1 seed. ")
-    draw_sweep(frame_of("mechanisms/mnist"), tmp_path / "mnist.png")
-    assert drawn[1].get_supxlabel().startswith("60,000 training examples, 5 epochs, 2 seeds. ")
-    assert drawn[1].axes[0].get_title(loc="left") == "MNIST"
-    # Intervals of two seeds made an axis from -80 to 220 percent, on which no dot could be told.
-    low, high = drawn[1].axes[0].get_xlim()
-    assert low >= 0 and high <= 103
 
 
 def point(mechanism, x, accuracy, x_name="eps", **other):
@@ -62,7 +31,7 @@ def point(mechanism, x, accuracy, x_name="eps", **other):
 
 def test_every_budget_has_a_mark_of_its_own_and_the_legend_covers_no_point(drawn, tmp_path):
     # eps=inf had the mark of eps=0.5, and so had what guarantees nothing; the legend lay on rows.
-    rows = [point("rr", x, 0.5) for x in (0.5, 1.0, math.inf)]
+    rows = [point("rr", x, 0.5, error=1.5) for x in (0.5, 1.0, math.inf)]
     free = [point("none", math.inf, 0.9), point("ple", math.inf, 0.9, private=False)]
     draw_sweep(pd.DataFrame([*rows, *free]), tmp_path / "dots.png")
     (figure,) = drawn
@@ -74,6 +43,9 @@ def test_every_budget_has_a_mark_of_its_own_and_the_legend_covers_no_point(drawn
     named = {line.get_marker(): text.get_text() for line, text in entries}
     assert [named[mark] for mark in marks[:3]] == ["eps=0.5", "eps=1", "eps=inf"]
     assert axes.get_legend() is None and not axes.texts
+    # Intervals of two seeds made an axis from -80 to 220 percent, on which no dot could be told.
+    low, high = axes.get_xlim()
+    assert low >= 0 and high <= 103
     figure.draw_without_rendering()
     assert legend.get_window_extent().y0 >= axes.get_tightbbox().y1
 
@@ -99,20 +71,3 @@ def test_labels_of_ticks_never_touch(x_name, drawn, tmp_path):
     assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
     assert labels[0].get_text() == "3" and 3 <= len(labels) < len(values)
     assert axes.get_xticks().tolist() == values
-
-
-def test_every_one_of_many_lines_is_named(drawn, tmp_path):
-    # A reader could not tell which of eight lines is which loss.
-    names = ["rr", "rappor", "alibi", "oue"]
-    rows = [
-        point(name, x, 0.5, series=f"{name}{variant}")
-        for name in names for variant in ("", ", pretrain=simclr") for x in (1.0, 2.0, 3.0)
-    ]  # fmt: skip
-    draw_sweep(pd.DataFrame(rows), tmp_path / "lines.png")
-    (axes,) = drawn[0].axes
-    said = {text.get_text() for text in axes.texts}
-    each = {name_of(name) for name in names}
-    assert said == each | {f"{name}, pretrain=simclr" for name in each} | {"Bayes limit"}
-    drawn[0].draw_without_rendering()
-    boxes = sorted((Text.get_window_extent(t) for t in axes.texts), key=lambda box: box.y0)
-    assert all(low.y1 <= high.y0 for low, high in pairwise(boxes))

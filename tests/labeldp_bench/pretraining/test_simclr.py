@@ -11,7 +11,7 @@ from torch import nn
 
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.support.last_results import LastResults
-from labeldp.support.validate import Diverged, InputError
+from labeldp.support.validate import Diverged
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.models import Probe
 from labeldp_bench.models.encoders import Encoder
@@ -133,19 +133,6 @@ def test_components_limit_the_fit_to_the_directions_in_which_features_vary_most(
     *_, directions = torch.linalg.svd(few.encoder(images), full_matrices=False)
     assert (directions[10:] @ few.weights[:-1]).abs().max() < 1e-4
     assert (directions[:10] @ few.weights[:-1]).abs().max() > 1e-2
-
-
-@pytest.mark.parametrize(("loss", "is_refused"), [("unbiased", True), ("marginal", False)])
-def test_evidence_needs_a_loss_that_is_a_likelihood(loss, is_refused):
-    # Squares would be taken for log probabilities, and choose a penalty that means nothing.
-    own = ["dataset=cifar10", "mechanism=rr", "eps=1", f"learner.loss={loss}", "pretrain=simclr"]
-    cell = compose_cell([*own, "model=probe", "model.components=256", "model.powers=[1]"])
-    if not is_refused:
-        cell.build()
-        return
-    with pytest.raises(InputError, match=r"learner.loss=unbiased .*learner.loss=marginal"):
-        cell.build()
-    compose_cell([*own, "model=probe"]).build()
 
 
 def test_powers_let_weights_be_larger_where_features_vary_more():

@@ -125,8 +125,7 @@ def test_compiled_steps_equal_eager_ones_and_are_compiled_once(compile_by, monke
         assert [epoch[0] for epoch in told_there] == pytest.approx(
             [epoch[0] for epoch in told[seed]], abs=1e-5
         )
-    for size in (111, 120):  # stages of a learner that leave out some examples
-        outcome(2, size)
+    outcome(2, 111)  # a stage of a learner that leaves out some examples
     assert len(graphs) == 1
     outcome(2, loss="bce")
     assert len(graphs) == 2
@@ -188,6 +187,7 @@ def test_a_global_maximum_has_a_gradient_in_generated_code(compile_by, monkeypat
     """By `amax` it was nan in bf16: no value equals the rounded maximum, so 0 / 0."""
     torch.manual_seed(0)
     network = Airbench(3, (16, 16, 1), widths=(4, 4, 4)).train()
+    network.groups = network.groups[:1]  # one shows it, and compiles sooner
 
     def scores(images):
         with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -65,5 +65,5 @@ def test_a_network_for_one_size_is_refused_before_it_is_trained():
     images, labels = images_and_labels(50)
     supervision = supervision_of(labels, NoPrivacy(), "plain")
     model = NetworkModel(functools.partial(CNN, hidden=8), trainer(resolution=[[0.5, 0.5]]))
-    with pytest.raises(InputError, match=r"CNN cannot take 0\.5 of \(8, 8\)"):
+    with pytest.raises(InputError, match=r"CNN .*0\.5"):
         fit(model, images, supervision)

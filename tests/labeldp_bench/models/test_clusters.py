@@ -145,6 +145,8 @@ def test_cells_of_one_job_share_the_graph(tmp_path, tiny_images, monkeypatch, mo
         record, shared = record_of(cell, alone), read_record(together.out_dir / cell.folder)
         assert record["per_class_accuracy"] == shared["per_class_accuracy"]
         assert record["eps_spent"] == 4 and record["accuracy"] > 0.3
+        is_central = record["mechanism"] in ("noisy_clusters", "exponential_cubes")
+        assert record["trust"] == ("central" if is_central else "local")
 
 
 def test_mechanism_alone_is_the_whole_recipe(tmp_path, tiny_images):

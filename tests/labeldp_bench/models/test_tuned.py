@@ -206,8 +206,3 @@ def test_a_mean_of_weights_is_the_classifier():
     )
     assert torch.equal(result, seen[1]) and not torch.equal(result, plain)
     assert torch.allclose(nothing_kept, plain, atol=1e-5)
-
-
-def test_too_few_epochs_are_said_with_the_key_that_changes_them():
-    said = "\n".join(tune()[3])
-    assert "tuning.epochs=" in said and "trainer.epochs" not in said

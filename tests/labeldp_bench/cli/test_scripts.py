@@ -44,13 +44,13 @@ def test_what_is_no_key_is_refused_in_one_line(script, capsys):
 
 
 def test_a_key_that_nobody_reads_is_refused():
-    with pytest.raises(InputError, match=r"unknown key budgte; keys: budget \(did you mean budget"):
+    with pytest.raises(InputError, match=r"budgte.*budget"):
         read_arguments(["budgte=quick"], {"budget": "paper"})
-    with pytest.raises(InputError, match="takes no arguments, got 'budget=quick'"):
+    with pytest.raises(InputError, match="budget=quick"):
         read_arguments(["budget=quick"], {})
-    with pytest.raises(InputError, match=r"unknown key knwon; .*seed \(did you mean known\?\)"):
+    with pytest.raises(InputError, match=r"knwon.*known\?"):
         split_arguments(["knwon=0.1"], {"out": "", "known": ""})
-    with pytest.raises(InputError, match="device=cpu has no effect here; keys: out"):
+    with pytest.raises(InputError, match=r"device=cpu.*out"):
         split_arguments(["device=cpu"], {"out": ""})
 
 
@@ -67,7 +67,7 @@ def test_where_nothing_can_be_written_is_said_before_the_work(path, tmp_path, mo
         printed = capsys.readouterr()
         assert printed.out == ""
         (line,) = printed.err.splitlines()
-        assert re.match(f"error: out must be a f.* one can write to, got '{out}'", line)
+        assert re.match(f"error: out .*'{out}'", line)
     assert {each.name for each in tmp_path.rglob("*")} <= {"a_file", "runs"}
 
 
@@ -100,17 +100,17 @@ def refusal(script, arguments, capsys):
 @pytest.mark.parametrize(
     ("script", "argument", "named"),
     [
-        ("benchmarks.scale", "classes=", "classes must be a value, .* got ''"),
-        ("benchmarks.scale", "classes=,", "classes must be a value, .* got ','"),
-        ("scripts.audit_end_to_end", "eps=800", "eps must be a number >= 1e-05 and <= 700"),
-        ("scripts.audit_end_to_end", "eps=inf", "eps must be a number >= 1e-05 and <= 700"),
-        ("scripts.audit_end_to_end", "eps=a", "eps must be a number >= 1e-05 and <= 700"),
+        ("benchmarks.scale", "classes=", "classes.* ''"),
+        ("benchmarks.scale", "classes=,", "classes.* ','"),
+        ("scripts.audit_end_to_end", "eps=800", "eps.* 700.* 800"),
+        ("scripts.audit_end_to_end", "eps=inf", "eps.* 700.* inf"),
+        ("scripts.audit_end_to_end", "eps=a", "eps.* 700.* 'a'"),
         # Each was ignored: the verdict was on something else than what was asked.
         ("scripts.audit", "mechanism=histogram draws=1000 mechanism.size=3", "mechanism.size"),
         ("scripts.audit", "mechanism=histogram draws=1000 prior=[0.5,0.5]", "prior"),
         # Five data sets went into the current folder; below a file it was an error of a lock.
-        ("scripts.get_data", "data_dir=", "data_dir must be a folder, got ''"),
-        ("scripts.get_data", "data_dir=a_file/x", "data_dir must be a folder, got 'a_file/x'"),
+        ("scripts.get_data", "data_dir=", "data_dir.* ''"),
+        ("scripts.get_data", "data_dir=a_file/x", "data_dir.* 'a_file/x'"),
     ],
 )
 def test_a_bad_value_is_one_line(script, argument, named, tmp_path, monkeypatch, capsys):

@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import re
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -16,12 +15,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.sweep import grouped
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.grid import expand
-from labeldp_bench.records.collect import read_committed
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from tests.conftest import CHECKOUT, TINY_CIRCLE
-from tests.shell import HANGS, printed, quick, records_under, start, untimed
+from tests.conftest import TINY_CIRCLE
+from tests.shell import HANGS, quick, records_under, start, untimed
 
 EIGHT = ["-m", *TINY_CIRCLE, "mechanism=rr,rappor", "eps=0.5,1", "seed=0,1"]
 # Eight cells in four jobs, each of a tenth of a second at least.
@@ -153,33 +152,16 @@ def test_sweep_yaml_works_without_m_and_the_command_line_wins(tmp_path):
 
 def test_committed_cells_are_done_for_an_experiment_and_for_nothing_else(tmp_path):
     # A clone would train what the repository already knows; or a user's own sweep would be empty.
-    for name in ("labeldp", "labeldp_bench", "configs", "scripts"):
-        shutil.copytree(CHECKOUT / name, tmp_path / name)
-    small = "dataset.trials=1 dataset.n_train=200 dataset.n_test=50 model.k=20"
-    small += " dataset.num_classes=3"
-    run, elsewhere = f"python -m labeldp_bench experiment=quickstart {small}", "out_dir=elsewhere"
-    texts = printed(
-        [
-            run,
-            "python scripts/collect.py",
-            f"{run} {elsewhere}",
-            # The same cells as the experiment's, asked for by a plain sweep.
-            f"python -m labeldp_bench -m {small} {elsewhere}",
-            f"{run} rerun=true {elsewhere}",
-        ],
-        tmp_path,
-    )
-    assert all(text.endswith("exit 0\n") for text in texts), texts
-    first, _, again, plain, anew = texts
-    assert "3 cells: 0 done in results/runs, 3 to run" in first
-    assert len(read_committed(tmp_path / "results" / "records.csv")) == 3
-    assert "3 cells: 3 stored in results/records.csv (rerun=true trains anew), 0 done in" in again
-    start_of_table = "circle, eps=1"
-    told = (again.replace("elsewhere", "results/runs"), first)
-    tables = [text[text.index(start_of_table) :].splitlines() for text in told]
-    assert tables[0][:-2] == tables[1][:-2]  # the last line says where the numbers come from
-    assert "1 cell: 0 done in elsewhere, 1 to run" in plain
-    assert "3 cells: 1 done in elsewhere, 2 to run" in anew and "stored" not in anew
+    line = ["experiment=mechanisms/circle", "mechanism=rr", "dataset.num_classes=40"]
+    known = quick(line, tmp_path)
+    assert known.returncode == 0 and not records_under(tmp_path)
+    assert known.lines[1].startswith("1 cell: 1 stored in results/records.csv (rerun=true ")
+    stops = "minutes=1e-9"  # before anything is run
+    [cell, *_] = expand(read_experiment("mechanisms/circle").blocks, {"mechanism": ["rr"]})
+    for other in ([*line, "rerun=true"], ["-m", *cell]):
+        outcome = quick([*other, stops], tmp_path)
+        assert outcome.returncode == 75
+        assert outcome.lines[1] == "1 cell: 0 done in results/runs, 1 to run in 1 job"
 
 
 def test_cells_on_the_same_points_share_a_job_and_change_nothing(tmp_path):

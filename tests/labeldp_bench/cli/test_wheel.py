@@ -13,21 +13,6 @@ from tests.conftest import CHECKOUT, TINY_CIRCLE
 from tests.shell import HANGS, records_under
 
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
-COMPOSE = """
-import sys
-from pathlib import Path
-from labeldp_bench.experiments.compose import compose
-
-configs = Path(sys.argv[1])
-folders = [folder for folder in sorted(configs.rglob("*")) if [*folder.glob("*.yaml")]]
-for folder in folders:
-    group, *name = min(folder.glob("*.yaml")).relative_to(configs).with_suffix("").parts
-    if group == "hydra":
-        group, name = f"hydra/{name[0]}", name[1:]
-    compose([f"{group}={'/'.join(name)}"])
-assert len(folders) > 10
-assert "torch" not in sys.modules, "composing imports torch"
-"""
 
 
 def run(*command: object, folder: Path, **environment: str) -> subprocess.CompletedProcess:
@@ -95,12 +80,3 @@ def test_console_script_works_from_an_empty_folder(installed, tmp_path):
     assert list((tmp_path / "results" / "runs" / "sweeps").glob("sweep-*.png"))
     after = {path for path in installed.rglob("*") if path.suffix != ".pyc"}
     assert {path for path in after - before if path.name != "__pycache__"} == set()
-
-
-def test_configs_of_every_group_compose_without_torch(installed, tmp_path):
-    # A wrong override would wait seconds for torch, and other Pythons could not be checked.
-    configs = installed / "labeldp_bench" / "configs"
-    outcome = run(
-        sys.executable, "-c", COMPOSE, configs, folder=tmp_path, PYTHONPATH=str(installed)
-    )
-    assert outcome.returncode == 0, outcome.stderr

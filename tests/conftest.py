@@ -1,6 +1,5 @@
 """Shared tools: composing cells and running the real command."""
 
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -9,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from labeldp.support.files import FileLock
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.runs.environment import Environment
 from tests.images import write_tiny
@@ -35,20 +33,6 @@ def command(tmp_path):
         return subprocess.run(line, **own, capture_output=True, text=True, timeout=HANGS)
 
     return run
-
-
-@pytest.fixture
-def someone_waits(monkeypatch):
-    """An event that is set as soon as a process waits for a lock that another one holds."""
-    waits, plain = multiprocessing.get_context("fork").Event(), FileLock.acquire
-
-    def acquire(lock, *given, **named):
-        if named.get("timeout") != 0:
-            waits.set()
-        return plain(lock, *given, **named)
-
-    monkeypatch.setattr(FileLock, "acquire", acquire)
-    return waits
 
 
 @pytest.fixture

@@ -88,41 +88,6 @@ def test_every_grid_expands_to_cells(path):
     assert len({str(overrides) for overrides in spelled}) == len(spelled)
 
 
-def public_without_docstring(body: list[ast.stmt], prefix: str) -> list[str]:
-    missing = []
-    for node in body:
-        if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
-            continue
-        is_overload = any(ast.unparse(each) == "overload" for each in node.decorator_list)
-        if ast.get_docstring(node) is None and not is_overload:
-            missing.append(f"{prefix}.{node.name}")
-        if isinstance(node, ast.ClassDef):
-            missing += public_without_docstring(node.body, f"{prefix}.{node.name}")
-    return missing
-
-
-def test_everything_public_has_a_docstring():
-    # A user of `help()` would find nothing.
-    missing = []
-    for path in sorted(CHECKOUT.glob("[lp]*/**/*.py")):
-        tree = ast.parse(path.read_text())
-        name = str(path.relative_to(CHECKOUT))
-        missing += [name] if ast.get_docstring(tree) is None else []
-        missing += public_without_docstring(tree.body, name)
-    assert missing == []
-
-
-@pytest.mark.parametrize("room", ["mechanisms", "learners", "store", "audit"])
-def test_a_public_name_has_one_meaning_in_a_room(room):
-    # Two functions were called check_rows, and checked different things.
-    found: dict[str, list[str]] = {}
-    for path in sorted(CHECKOUT.glob(f"labeldp*/{room}/**/*.py")):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-                found.setdefault(node.name, []).append(path.stem)
-    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
-
-
 def test_what_says_that_it_imports_no_torch_imports_none():
     # Three modules said so and did: tables of records waited seconds for it.
     light = []

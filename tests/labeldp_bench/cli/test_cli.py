@@ -101,21 +101,6 @@ def test_same_command_gives_the_same_numbers_and_is_not_trained_again(networks):
     assert again.stdout.splitlines()[-1] == second.stdout.splitlines()[-1]
 
 
-def test_damaged_record_is_named(tmp_path):
-    # A file cut by a full disk would end every later command in a traceback.
-    assert quick(TINY_CIRCLE, tmp_path).returncode == 0
-    [path] = records_under(tmp_path)
-    whole = path.read_text()
-    edited = re.sub(r'("accuracy": 0\.)\d+', r"\g<1>99", whole)
-    for damaged, line in ((whole[:100], TINY_CIRCLE), (edited, ["-m", *TINY_CIRCLE])):
-        assert damaged != whole
-        path.write_text(damaged)
-        outcome = quick(line, tmp_path)
-        assert outcome.returncode == 2
-        assert "record.json" in outcome.lines[-1]
-        assert "Traceback" not in outcome.stderr and "overrides" not in outcome.stderr
-
-
 def test_values_of_a_sweep_are_tried_on_its_cells_alone(tmp_path, tiny_images):
     # An experiment on images could not be made small: the base config's circle has no such key.
     line = ["-m", *NPZ, "mechanism=rr", "model=linear", "dataset.limit_train=20"]

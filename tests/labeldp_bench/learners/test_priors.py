@@ -2,11 +2,9 @@
 
 import pytest
 import torch
-from scipy.stats import dlaplace
 
 from labeldp.mechanisms import (
     BlockRR,
-    LaplaceHistogram,
     RandomizedResponse,
     RandomizedResponseWithPrior,
     Rappor,
@@ -19,21 +17,7 @@ from labeldp_bench.learners.stages import clusters_of, prior_notes, prior_of
 from labeldp_bench.models.neighbours import NearestNeighbours
 from labeldp_bench.runs.environment import Environment
 from tests.conftest import TINY_CIRCLE
-from tests.laws import has_law
 from tests.learning import CPU, RR_FIRST, Spy, circle, record_of, session
-
-
-def test_histogram_noise_has_scale_two_over_eps():
-    eps = 1.0
-    # Half the scale would cost twice the eps that the ledger says.
-    closed = LabelStore(torch.tensor([0] * 5 + [1] * 3 + [2] * 2), 3)
-    exact = torch.tensor([5.0, 3.0, 2.0]).double()
-    everyone = torch.arange(10)
-    stores = (closed.open(eps, seed, again="test") for seed in range(1500))
-    histogram = LaplaceHistogram(eps)
-    noise = torch.cat([each.release(histogram, everyone) - exact for each in stores]).numpy()
-    assert has_law(noise, dlaplace(eps / 2))
-    assert not has_law(noise, dlaplace(eps / 1.7))
 
 
 def test_prior_is_clipped_and_normalised():

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from scipy.stats import dlaplace
 from torch.nn import Linear
 
 from labeldp.mechanisms import NoisyClusters, RandomizedResponse
@@ -17,26 +16,11 @@ from labeldp_bench.models.embeddings import SmoothFunctions
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
-from tests.laws import has_law
 from tests.learning import CPU, accuracy, record_of, released, rings, session
 
 
 def clusters(**given):
     return Clusters(Linear, **given)
-
-
-def test_counts_have_noise_of_scale_two_over_eps():
-    # Scale 1/eps would cost twice the budget that the ledger books.
-    labels = torch.arange(30_000) % 3
-    groups = torch.arange(30_000) // 3
-    noisy, exact = (
-        NoisyClusters(eps).over(groups, 10_000)(labels, 3, seeding.generator(0, "test"))
-        for eps in (0.5, math.inf)
-    )
-    assert noisy.dtype == torch.float64 and noisy.shape == (10_000, 3)
-    noise = (noisy - 1).flatten()
-    assert has_law(noise, dlaplace(1 / 4)) and not has_law(noise, dlaplace(1 / 3.7))
-    assert torch.equal(exact, torch.ones(10_000, 3).double())
 
 
 @pytest.mark.parametrize("central", [True, False])

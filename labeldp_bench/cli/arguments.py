@@ -79,26 +79,30 @@ def hydra_options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[st
 
 def is_sweep(options: argparse.Namespace) -> bool:
     """Returns whether a command line asks for a sweep: by `-m`, `experiment=` or `sweep=`."""
-    if options.cfg or options.info or options.hydra_help or options.shell_completion:
-        return False
     named = any(re.match("(experiment|sweep)=.", text) for text in options.overrides)
     return bool(options.multirun) or named
 
 
-def split_sweep(options: argparse.Namespace) -> tuple[list[str], list[str]]:
+def split_overrides(options: argparse.Namespace, many: bool) -> tuple[list[str], list[str]]:
     """Returns the arguments that Hydra reads before there are cells, and those that spell cells.
 
     Hydra would try `dataset.limit_train=100` on the default data set, which need not be a cell's.
+
+    Args:
+        options: of the command line.
+        many: whether they spell a sweep.
     """
     parser = OverridesParser.create()
     whole: list[str] = ["hydra.mode=RUN"]
     spelling: list[str] = []
     for text in options.overrides:
         key = key_of(text)
-        if key in ONE_VALUE and parser.parse_override(text).is_sweep_override():
+        is_whole = key in ONE_VALUE or re.match("hydra[./]", key)
+        if (is_whole or not many) and parser.parse_overrides([text])[0].is_sweep_override():
             how = f" ({how_to_quote(text)})" if key.endswith("_dir") else ""
-            raise InputError(f"{key} takes one value in a sweep, got {text.partition('=')[2]}{how}")
-        mine = whole if key in ONE_VALUE or re.match("hydra[./]", key) else spelling
-        mine.append(text)
+            if is_whole:
+                raise InputError(f"{key} takes one value, got {text.partition('=')[2]}{how}")
+            raise InputError(f"{text} has several values, which is a sweep (add -m)")
+        (whole if is_whole else spelling).append(text)
     own = ["--config-dir", options.config_dir] if options.config_dir else []
     return [*own, *whole], spelling

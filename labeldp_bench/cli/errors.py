@@ -54,12 +54,6 @@ def one_line(error: Exception) -> str:
     return f"{where.split()[0]}: {text}" if where else text
 
 
-def _several(found: re.Match, error: BaseException) -> str:
-    is_folder = found[1].partition("=")[0].endswith("_dir")
-    how = how_to_quote(found[1]) if is_folder else "add -m"
-    return f"{found[1]} has several values, which is a sweep ({how})"
-
-
 def _wrong_type(found: re.Match, error: BaseException) -> str:
     kinds = {"Float": "a number", "Integer": "an integer", "bool": "true or false"}
     kind = kinds.get(found[2], found[2])
@@ -72,7 +66,6 @@ def _refers_to_nothing(found: re.Match, error: BaseException) -> str:
 
 
 IN_HYDRAS_WORDS: dict[str, Callable[[re.Match, BaseException], str]] = {
-    r"Ambiguous value for argument '([^']+)'": _several,
     r"Key '[^']+' (?:is not in struct|not in '\w+') full_key: (\S+)": (
         lambda found, error: _unknown_key(found[1], error)
     ),

@@ -3,8 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ class Job:
     Attributes:
         cells: share data and seed, or there is one.
         where: folders and device, as `environment_of` takes them: a node has its own device.
+        many: whether it is part of a sweep; else bad input of its one cell raises.
         number: of the job, from 1.
         of: number of all jobs.
         before: number of cells in the jobs before this one.
@@ -48,6 +48,7 @@ class Job:
 
     cells: Sequence[Cell]
     where: Mapping[str, Any]
+    many: bool = True
     number: int = 1
     of: int = 1
     before: int = 0
@@ -60,7 +61,8 @@ def run_job(job: Job) -> int:
     """Runs the cells of a job; returns how many failed."""
     from labeldp_bench.reports.durations import finished_in_time
     from labeldp_bench.runs.environment import environment_of
-    from labeldp_bench.runs.job import run_cells
+    from labeldp_bench.runs.job import raise_or_write_failure, run_cells, write_failure
+    from labeldp_bench.support.device import DeviceLost
 
     prepare_training()
     environment = environment_of(**job.where).on_own_card()
@@ -69,21 +71,13 @@ def run_job(job: Job) -> int:
         cells = finished_in_time(cells, environment, job.deadline - time.time())
         if not cells:
             return 0
-    more = f" and {len(cells) - 1} more on the same data" if len(cells) > 1 else ""
-    done = progress(job.before, job.total, time.time() - job.started)
-    say(f"[{job.number}/{job.of}] {cells[0].title}{more}{f' ({done})' if job.of > 1 else ''}")
-    with ending_with_the_device():
-        return run_cells(cells, environment)
-
-
-@contextmanager
-def ending_with_the_device() -> Iterator[None]:
-    """Ends the process where its GPU failed: every other cell would fail too."""
-    from labeldp_bench.support.device import DeviceLost
-
+    if job.many:
+        more = f" and {len(cells) - 1} more on the same data" if len(cells) > 1 else ""
+        done = progress(job.before, job.total, time.time() - job.started)
+        say(f"[{job.number}/{job.of}] {cells[0].title}{more}{f' ({done})' if job.of > 1 else ''}")
     try:
-        yield
-    except DeviceLost:
+        return run_cells(cells, environment, write_failure if job.many else raise_or_write_failure)
+    except DeviceLost:  # every other cell would fail too
         say("error: the GPU failed, and this process cannot use it again", sys.stderr)
         say("the same command continues in a new process; finished runs are kept")
         raise SystemExit(CELLS_LEFT) from None

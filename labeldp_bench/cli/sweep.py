@@ -1,4 +1,4 @@
-"""A sweep: the cells that a command line and an experiment spell, without those that are done.
+"""A run or a sweep: the cells that a command line and an experiment spell, without those done.
 
 Hydra's own sweeper knows one Cartesian product; a paper's table is a list of blocks, each fixed
 overrides plus a grid.
@@ -23,12 +23,15 @@ from labeldp.support.validate import InputError, check_number
 from labeldp_bench.cli.errors import one_line
 from labeldp_bench.cli.launch import CELLS_LEFT, Job, launch
 from labeldp_bench.experiments.cell import Cell
-from labeldp_bench.experiments.experiment import cell_asked, with_seeds
-from labeldp_bench.experiments.grid import LOCAL, Axes, as_written, parse_axes, spelled_cells
+from labeldp_bench.experiments.compose import compose_cell, key_of
+from labeldp_bench.experiments.experiment import cell_asked, scaled, with_seeds
+from labeldp_bench.experiments.grid import LOCAL, Axes, as_written, cell_specs, parse_axes
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.records.record import Records, is_done
+from labeldp_bench.records.record import CHECKPOINT, Records, is_done
+from labeldp_bench.reports.durations import say_forecast
 from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.hardware import cpu_without_torch
 from labeldp_bench.support.process import comes_from_ctrl_c
 
 NO_RERUN = (
@@ -45,12 +48,13 @@ USED_BY = {
 """{group: who takes its choice}; a data set brings one for whoever does."""
 
 
-def run_sweep(config: DictConfig, arguments: Sequence[str]) -> None:
-    """Runs every cell that has no record yet, then writes the closing table and picture.
+def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
+    """Runs every cell that has no record yet, then shows what came out.
 
     Args:
-        config: of the sweep as a whole: experiment, folders, minutes.
+        config: of the command as a whole: experiment, folders, minutes.
         arguments: of the command line, those that spell cells.
+        many: whether they are for a sweep; else they spell one cell, whose bad input raises.
 
     Raises:
         SystemExit: after everything else, with code 1 if a cell failed or a worker died, or 75
@@ -60,18 +64,27 @@ def run_sweep(config: DictConfig, arguments: Sequence[str]) -> None:
     experiment = choices.get("experiment")
     if config.cells is None and config.table is not None:
         return show_arithmetic(str(experiment), arguments)
-    _check_keys(config, choices)
-    axes = parse_axes(arguments, GlobalHydra.instance().config_loader())
+    _check_keys(config, choices, many)
+    where = {key: config[key] for key in LOCAL}
     name = experiment or choices.get("sweep")
-    cells = _cells(config.cells, axes, name)
-    check_effect(axes, cells)
+    if many:
+        axes = parse_axes(arguments, GlobalHydra.instance().config_loader())
+        keys, cells = [*axes], _cells(config.cells, axes, name)
+    else:
+        keys = [key_of(text) for text in arguments]
+        cells = [compose_cell(scaled(arguments, asked=keys))]
+        _announce(cells[0], config, arguments)
     # They pull in pandas and torch, which a mere `--help` must not wait for.
-    from labeldp_bench.cli.sweep_summary import close_sweep
+    from labeldp_bench.cli.sweep_summary import close_sweep, show_run
     from labeldp_bench.records.collect import find_done
     from labeldp_bench.runs.changed_data import refuse_changed_data
     from labeldp_bench.runs.environment import environment_of
 
-    where = {key: config[key] for key in LOCAL}
+    refuse_if_none_can_run(cells)
+    check_effect(keys, cells)
+    first = cells[0]
+    if not many and "eps" in keys and not first.has("mechanism.eps"):
+        say(f"eps has no effect: mechanism={first.choices['mechanism']} has no eps")
     environment = environment_of(**where)
     out_dir = environment.out_dir
 
@@ -81,19 +94,30 @@ def run_sweep(config: DictConfig, arguments: Sequence[str]) -> None:
     done = find()
     refuse_changed_data(cells, done, out_dir, environment.data_dir)
     missing = [cell for cell in cells if cell.config_hash not in done]
-    refuse_if_none_can_run(missing)
-    jobs = _jobs(missing, Job([], where, started=time.time(), deadline=_deadline(config.minutes)))
-    todo = counted([len(jobs)], "job")
-    say(f"{_sources(cells, done, out_dir)}, {len(missing)} to run in {todo}")
+    alike = Job([], where, many, started=time.time(), deadline=_deadline(config.minutes))
+    jobs = _jobs(missing, alike)
+    if many:
+        todo = counted([len(jobs)], "job")
+        say(f"{_sources(cells, done, out_dir)}, {len(missing)} to run in {todo}")
+    elif done:
+        say("this run is done already (delete its folder to run it again)")
+    elif first.has("dataset.name"):
+        say(f"  reading {first.dataset_name}")
     settings: Any = OmegaConf.to_container(HydraConfig.get().launcher, resolve=True)
     try:
         failed, ended = launch(jobs, choices["hydra/launcher"], settings, out_dir)
     except (KeyboardInterrupt, Exception) as error:
         if not comes_from_ctrl_c(error):
             raise
-        left = len(cells) - len(find())
-        say(f"interrupted: {left} of {len(cells)} cells left; the same command goes on")
+        left = f"{len(cells) - len(find())} of {len(cells)} cells left; the same command goes on"
+        if not many and not (out_dir / first.folder / CHECKPOINT).is_file():
+            left = "nothing is kept of this run yet; the same command starts it again"
+        say(f"interrupted: {left}")
         raise SystemExit(130) from None
+    if not many:
+        if not find():
+            raise SystemExit(1)
+        return show_run(out_dir / first.folder)
     name = _name_of(cells, name, axes)
     # Where two processes share the cells, the last to end writes the table of all of them.
     with only_one(out_dir / name, lambda: None):
@@ -105,8 +129,25 @@ def run_sweep(config: DictConfig, arguments: Sequence[str]) -> None:
         raise SystemExit(status)
 
 
-def _check_keys(config: DictConfig, choices: Mapping[str, str]) -> None:
-    """Refuses keys that are for one run, or that have no effect."""
+def _announce(cell: Cell, config: DictConfig, arguments: Sequence[str]) -> None:
+    """Says what one run is and how long it takes; where a CPU computes, before torch is there."""
+    say(cell.title)
+    out_dir = Path(str(config.out_dir)).expanduser()
+    device = cpu_without_torch(str(config.device))
+    if device is not None:
+        say_forecast(cell, out_dir, device, arguments)
+    say("  loading PyTorch")  # which takes seconds: the lines above need not wait for it
+    if device is None:
+        from labeldp_bench.support.device import describe_device, resolve_device
+
+        say_forecast(cell, out_dir, describe_device(resolve_device(str(config.device))), arguments)
+
+
+def _check_keys(config: DictConfig, choices: Mapping[str, str], many: bool) -> None:
+    """Refuses keys that are for a sweep, or that have no effect."""
+    for key in () if many else ("cells", "minutes"):
+        if config[key] is not None:
+            raise InputError(f"{key} is for a sweep (add -m)")
     if choices.get("experiment") and choices.get("sweep"):
         raise InputError("an experiment names its cells itself: give experiment= or sweep=")
     if config.rerun and not choices.get("experiment"):
@@ -116,20 +157,20 @@ def _check_keys(config: DictConfig, choices: Mapping[str, str]) -> None:
 def _cells(blocks: object, axes: Axes, name: str | None) -> list[Cell]:
     """Returns the cells, each once; says first what the sweep is."""
     blocks = OmegaConf.to_container(blocks) if OmegaConf.is_config(blocks) else blocks
-    spelled = spelled_cells([{}] if blocks is None else blocks, with_seeds(axes))
-    if not spelled and not axes:
+    specs = cell_specs([{}] if blocks is None else blocks, with_seeds(axes))
+    if not specs and not axes:
         raise InputError("the sweep has no cell (cells: is an empty list)")
     over = as_written({key: values for key, values in axes.items() if len(values) > 1})
     say(f"sweep: {' '.join(filter(None, [name, over])) or 'one setting'}")
     cells: dict[str, Cell] = {}
     refused: dict[str, str] = {}
-    for one in spelled:
+    for spec in specs:
         try:
-            cell = None if one.replaced in refused else cell_asked(one, axes)
+            cell = None if spec.replaced in refused else cell_asked(spec, axes)
         except (InputError, HydraException, OmegaConfBaseException) as error:
             if not (name and axes):
                 raise
-            refused[one.replaced] = one_line(error)
+            refused[spec.replaced] = one_line(error)
         else:
             if cell is not None:
                 cells.setdefault(cell.config_hash, cell)

@@ -1,5 +1,6 @@
 """From overrides to a cell, by `hydra.compose`. Imports no torch."""
 
+import math
 import pickle
 import re
 from collections.abc import Collection, Sequence
@@ -199,7 +200,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
     shown = ("cells", "table")
     local = ("hydra", *shown, *LOCAL, "minutes", "rerun", "trainer", "views", "encoder", "eps")
     plain = {str(key): _resolved(config, key) for key in config if key not in local}
-    check_eps(config.get("eps", 1.0))
+    eps = check_eps(config.get("eps", 1.0))
     known = RunConfig.__dataclass_fields__
     for key in plain:  # `+key=value` gets past Hydra, and would be ignored
         if key not in known:
@@ -221,6 +222,8 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
             f"stages={choices['stages']} is for learner=multi_stage (mechanism=lp_2st or lp_mst), "
             f"and here mechanism={choices['mechanism']} has learner={choices['learner']}"
         )
+    if "eps" not in (plain.get("mechanism") or {}):
+        eps = math.inf  # it promises nothing, so that there is no budget to keep
     # Who has a group's option in its own place, as `views@pretrain`, takes it.
     used = {group for group in SHARED if any(key.startswith(f"{group}@") for key in choices)}
     if _takes_the_encoder(config):
@@ -233,7 +236,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
             )
     plain["budget"] = choices.get("budget") or PAPER
     taken = {group: str(choices[group]) for group in (*GROUPS, "pretrain", "tuning")}
-    return Cell(plain, taken, frozenset(used))
+    return Cell(plain, taken, eps, frozenset(used))
 
 
 def _resolved(config: DictConfig, key: Any) -> Any:

@@ -12,6 +12,7 @@ BAD = {
     "eps=9e-6": r"eps must be at least 1e-05, got 9e-06 \(",
     "eps=1000": r"eps must be at most 700 or inf, got 1000\.0",
     "eps=abc": r"eps must be a number, got 'abc'",
+    "eps=1 mechanism.eps=2": r"mechanism\.eps must be the run's budget, 1, got 2 \(give eps=",
     "eps=null": r"eps must have a value, got null",
     "mechanism=none eps=0": r"eps must be a number > 0, got 0\.0",
     "seed=-1": r"seed must be in \[0, \d+\], got -1",

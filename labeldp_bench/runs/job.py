@@ -28,7 +28,7 @@ from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import count_examples, file_of
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.experiments.identity import SEEDED
-from labeldp_bench.interfaces import Model, NetworkFactory
+from labeldp_bench.interfaces import Model, NetworkFactory, Pretrainable
 from labeldp_bench.pretraining.weights import pretrained
 from labeldp_bench.records.record import CHECKPOINT, is_done
 from labeldp_bench.runs.environment import Environment
@@ -379,6 +379,7 @@ class Job:
             return parts.model, {}
         data, recipe, where = trial_data.of(0), cell.pretrain_recipe, self.environment
         _check_images(cell, data)
+        assert isinstance(parts.model, Pretrainable), "a cell without a network is not built"
         parts.model.check_images(data.train_features)
         if pretraining.public_data is None:
             recipe["data"] = data.sha256

@@ -197,10 +197,10 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
             f"the YAML of mechanism={choices['mechanism']} must begin with # @package _global_, as "
             "it has keys of the whole recipe"
         )
+    eps = check_eps(config.get("eps", 1.0))
     shown = ("cells", "table")
     local = ("hydra", *shown, *LOCAL, "minutes", "rerun", "trainer", "views", "encoder", "eps")
     plain = {str(key): _resolved(config, key) for key in config if key not in local}
-    eps = check_eps(config.get("eps", 1.0))
     known = RunConfig.__dataclass_fields__
     for key in plain:  # `+key=value` gets past Hydra, and would be ignored
         if key not in known:

@@ -17,6 +17,7 @@ from labeldp_bench.experiments.identity import canonical
 from labeldp_bench.records.record import (
     Record,
     Records,
+    fields_of,
     guarantee,
     is_done,
     merge_rows,
@@ -30,18 +31,7 @@ from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
 COMMITTED = CHECKOUT / "results" / "records.csv"
 PER_CLASS = CHECKOUT / "results" / "per_class.csv"
 
-COLUMNS = (
-    "dataset", "mechanism", "model", "learner", "loss", "eps", "seed", "budget", "accuracy",
-    "best_epoch_accuracy", "accuracy_sem", "bayes_accuracy", "per_class_mean", "eps_spent", "delta",
-    "trust", "private", "released_agreement", "response_accuracy", "selection", "pretrain",
-    "precision", "epochs", "trials", "n_train", "n_test", "data_sha256", "wall_seconds",
-    "images_per_second", "device", "torch_version", "git_commit", "schema_version", "draws",
-    "distribution", "task", "excess_risk", "excess_risk_sem", "bias", "variance", "test_mse",
-    "test_mse_sem", "auc", "average_precision", "normalised_log_likelihood", "calibration_error",
-    "information_bits", "config_hash", "identity",
-)  # fmt: skip
-FILLED = ("config_hash", "dataset", "mechanism", "identity", "draws", "distribution")
-NUMBERS = ("accuracy", "eps", "eps_spent", "seed", "draws", "distribution")
+COLUMNS = fields_of("column")
 DIAGNOSES = "enhancement.csv"
 CHOICES = "tuned.csv"
 TUNED_NOTE = re.compile(r"tuned(?:_stage_(\d+))?")
@@ -64,7 +54,7 @@ def read_committed(path: Path = COMMITTED) -> Records:
     """
     if not path.is_file():
         return {}
-    table = read_rows(path, FILLED, NUMBERS)
+    table = read_rows(path, fields_of("filled"), fields_of("number"))
     # Column by column: asking each cell whether it is missing takes five times as long.
     columns = {
         str(name): [

@@ -19,7 +19,7 @@ from labeldp_bench.experiments.compose import (
 from labeldp_bench.experiments.grid import how_to_quote
 
 USER_ERRORS = (InputError, HydraException, OmegaConfBaseException, OSError, YAMLError)
-"""What a user can mend: shown as one line."""
+"""What a user can put right: shown as one line."""
 
 
 def print_error(error: Exception) -> int:

@@ -15,7 +15,7 @@ from labeldp_bench.support.process import comes_from_ctrl_c, prepare_training
 
 CELLS_LEFT = 75
 """Exit code for "try again later" (EX_TEMPFAIL)."""
-LONGEST = 200
+LONGEST_MESSAGE = 200
 """Characters of a launcher's own words, which may be a page."""
 OF_EVERY_CLUSTER = (
     "name",
@@ -65,7 +65,7 @@ def run_job(job: Job) -> int:
     from labeldp_bench.support.device import DeviceLost
 
     prepare_training()
-    environment = environment_of(**job.where).on_own_card()
+    environment = environment_of(**job.where).on_own_gpu()
     cells = list(job.cells)
     if job.deadline is not None:
         cells = finished_in_time(cells, environment, job.deadline - time.time())
@@ -130,8 +130,11 @@ def launch(
         if comes_from_ctrl_c(error):
             raise KeyboardInterrupt from None
         words = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        more = " ..." if len(words) > LONGEST else ""
-        say(f"error: a worker process ended unexpectedly: {words[:LONGEST]}{more}", sys.stderr)
+        more = " ..." if len(words) > LONGEST_MESSAGE else ""
+        say(
+            f"error: a worker process ended unexpectedly: {words[:LONGEST_MESSAGE]}{more}",
+            sys.stderr,
+        )
         return 0, False
 
 

@@ -24,7 +24,7 @@ from labeldp_bench.cli.errors import one_line
 from labeldp_bench.cli.launch import CELLS_LEFT, Job, launch
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell, key_of
-from labeldp_bench.experiments.experiment import cell_asked, scaled, with_seeds
+from labeldp_bench.experiments.experiment import PROGRAM, cell_asked, scaled, with_seeds
 from labeldp_bench.experiments.grid import LOCAL, Axes, as_written, cell_specs, parse_axes
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import CHECKPOINT, Records, is_done
@@ -163,41 +163,24 @@ def _cells(blocks: object, axes: Axes, name: str | None) -> list[Cell]:
     over = as_written({key: values for key, values in axes.items() if len(values) > 1})
     say(f"sweep: {' '.join(filter(None, [name, over])) or 'one setting'}")
     cells: dict[str, Cell] = {}
-    refused: dict[str, str] = {}
     for spec in specs:
         try:
-            cell = None if spec.replaced in refused else cell_asked(spec, axes)
+            cell = cell_asked(spec, axes)
         except (InputError, HydraException, OmegaConfBaseException) as error:
             if not (name and axes):
                 raise
-            refused[spec.replaced] = one_line(error)
-        else:
-            if cell is not None:
-                cells.setdefault(cell.config_hash, cell)
-    if refused:
-        raise _does_not_fit(str(name), axes, refused)
+            asked, having = as_written(axes), spec.replaced
+            which = f"the cells of {name} that have {having}" if having else f"every cell of {name}"
+            raise InputError(
+                f"{asked} does not fit {which}: {one_line(error)} (without {name}: "
+                f"{PROGRAM} -m {asked} dataset=... eps=...)"
+            ) from None
+        if cell is not None:
+            cells.setdefault(cell.config_hash, cell)
     if not cells:
         asked = as_written(axes)
         raise InputError(f"no cell of {name} has {asked} (each picks cells of other blocks)")
     return list(cells.values())
-
-
-def _does_not_fit(name: str, axes: Axes, refused: Mapping[str, str]) -> InputError:
-    """Returns what is said of values that some cells of an experiment or sweep cannot take.
-
-    Args:
-        name: of the experiment or sweep.
-        axes: what the command line says.
-        refused: {what these cells have in place of it: why it does not fit}.
-    """
-    which = "every cell of" if "" in refused else "the cells of"
-    having = "" if "" in refused else f" that have {' or '.join(refused)}"
-    why = next(iter(refused.values()))
-    how = f" (without {name}: python -m labeldp_bench -m {as_written(axes)} dataset=... eps=...)"
-    return InputError(
-        f"{as_written(axes)} does not fit {which} {name}{having}: {why}"
-        f"{how if 'mechanism' in axes and having else ''}"
-    )
 
 
 def _deadline(minutes: float | None) -> float | None:

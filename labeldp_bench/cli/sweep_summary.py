@@ -11,7 +11,7 @@ from labeldp.support.progress import duration, say
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER, SEEDED
-from labeldp_bench.records.published import printed_accuracies
+from labeldp_bench.records.published import published_accuracies
 from labeldp_bench.records.record import Records, is_heuristic, read_record
 from labeldp_bench.reports.naming import counted
 from labeldp_bench.reports.rendering import Part, latex_of, markdown_of
@@ -134,7 +134,7 @@ def close_sweep(
     published = {}
     if experiment:
         comparable = [cell for cell in cells if cell.budget != "smoke"]
-        published = printed_accuracies(read_experiment(experiment), comparable)
+        published = published_accuracies(read_experiment(experiment), comparable)
     parts: list[Part] = []
     frames = []
     written = [f"LaTeX    {path.with_suffix('.tex')}", f"table    {path}"]

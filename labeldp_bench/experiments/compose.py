@@ -189,7 +189,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
     """Returns the cell of a composed config.
 
     Args:
-        config: with or without Hydra's own node.
+        config: without Hydra's own node.
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
     """
     if not OmegaConf.is_missing(config, "mechanism") and "mechanism" in (config.mechanism or ()):
@@ -199,7 +199,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         )
     eps = check_eps(config.get("eps", 1.0))
     shown = ("cells", "table")
-    local = ("hydra", *shown, *LOCAL, "minutes", "rerun", "trainer", "views", "encoder", "eps")
+    local = (*shown, *LOCAL, "minutes", "rerun", "trainer", "views", "encoder", "eps")
     plain = {str(key): _resolved(config, key) for key in config if key not in local}
     known = RunConfig.__dataclass_fields__
     for key in plain:  # `+key=value` gets past Hydra, and would be ignored

@@ -21,7 +21,7 @@ from labeldp_bench.support.checkout import CHECKOUT
 
 CHECKPOINT = "checkpoint.pt"
 """The file of a run that is not done yet."""
-MENDED = "bring back an older version, by `git checkout` if it is committed, or delete it"
+WHERE_DAMAGED = "bring back an older version, by `git checkout` if it is committed, or delete it"
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def reading(path: Path) -> Iterator[None]:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError) as error:
         reason = " ".join(str(error).split())[:120]
-        raise InputError(f"{path} is damaged: {reason} ({MENDED})") from None
+        raise InputError(f"{path} is damaged: {reason} ({WHERE_DAMAGED})") from None
 
 
 def read_rows(
@@ -188,7 +188,7 @@ def new_record(
         "schema_version": SCHEMA_VERSION,
         "draws": draws,
         "distribution": distribution,
-        "noise": cell.noise,  # who knows the seed can undo what is seeded
+        "noise": cell.noise,  # anyone with the seed can remove seeded noise
         "task": task,
         "dataset": dataset,
         "mechanism": identity["mechanism"],

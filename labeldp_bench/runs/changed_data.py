@@ -11,7 +11,7 @@ from labeldp_bench.data.images import file_of
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.records.record import Records, is_done
 
-SHOWN = 16
+DIGITS_SHOWN = 16
 """Digits of a hash that a message shows."""
 
 
@@ -49,7 +49,7 @@ def refuse_changed_data(cells: list[Cell], done: Records, out_dir: Path, data_di
             drawn[key] = str(dataset.draw(data_dir, seed).sha256)
         if drawn[key] == then:
             continue
-        hashes = f"data_sha256 is {drawn[key][:SHOWN]} now, {then[:SHOWN]} then"
+        hashes = f"data_sha256 is {drawn[key][:DIGITS_SHOWN]} now, {then[:DIGITS_SHOWN]} then"
         if is_done(folder):
             raise InputError(
                 f"{path.name} has other images or test labels than when {folder} was made: "

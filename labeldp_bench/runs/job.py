@@ -1,4 +1,4 @@
-"""A job: cells that share data and model, their trials in worker processes, and failures."""
+"""Cells that share data and model run together: trials in worker processes, and failures."""
 
 import contextlib
 import math
@@ -38,11 +38,11 @@ from labeldp_bench.support.device import DeviceLost, device_failed, device_lost,
 from labeldp_bench.support.process import comes_from_ctrl_c, ignoring_ctrl_c, keep_memory
 from labeldp_bench.training.fit import IMAGE_AXES
 
-TRAINED = (
+LESS_MEMORY_TRAINED = (
     "free the device of other work, take a smaller model, or device=cpu; the batch size is part of "
     "the recipe"
 )
-NOT_TRAINED = "free the machine of other work, or take fewer classes or examples"
+LESS_MEMORY = "free the machine of other work, or take fewer classes or examples"
 """What to do where memory ran out, with and without a network."""
 TELLS_NO_LABEL = (InputError, ReleaseError, OSError)
 """Errors whose words are ours, or the system's."""
@@ -66,7 +66,7 @@ def write_failure(cell: Cell, folder: Path, error: Exception) -> None:
     with contextlib.suppress(CannotWrite):  # a full disk, which may be the failure itself
         write_text(path, trace)
     if out_of_memory(error):
-        text = f"out of memory ({TRAINED if cell.has('trainer') else NOT_TRAINED})"
+        text = f"out of memory ({LESS_MEMORY_TRAINED if cell.has('trainer') else LESS_MEMORY})"
     elif not isinstance(error, InputError):
         text = f"{type(error).__name__}: {text} (see {path})"
     say(f"error: {cell.title}: {text}", sys.stderr)
@@ -79,7 +79,7 @@ def raise_or_write_failure(cell: Cell, folder: Path, error: Exception) -> None:
     write_failure(cell, folder, error)
 
 
-SHARE = 0.8
+MEMORY_SHARE = 0.8
 """Of the free memory that one run may take."""
 
 
@@ -102,7 +102,7 @@ def check_memory(cell: Cell, parts: Parts, data_dir: Path) -> None:
         return
     squares = 2 if isinstance(parts.mechanism, LabelMechanism) else 1
     needed, free = 8 * classes * (examples + squares * classes), free_memory()
-    if needed > SHARE * free:
+    if needed > MEMORY_SHARE * free:
         raise InputError(
             f"dataset.num_classes={classes} with {examples:,} examples needs "
             f"{needed / 1e9:,.1f} GB for N x K and K x K numbers, and {free / 1e9:,.1f} GB are "
@@ -257,22 +257,22 @@ def run_cells(
                 f"run_cells takes cells of the same data, model and seed, got {len(kinds)} kinds "
                 "(call it once for each)"
             )
-    job = Job(environment, fail)
+    batch = Batch(environment, fail)
     with ExitStack() as locks:
         for cell in cells:
-            job.add(cell, locks)
+            batch.add(cell, locks)
         try:
-            job.run()
+            batch.run()
         except KeyboardInterrupt:
-            for run in job.runs:
+            for run in batch.runs:
                 if (file := run.folder / CHECKPOINT).is_file():
                     say(f"{run.cell.title}: kept in {file} up to its last save; the same command "
                         "goes on from there")  # fmt: skip
             raise
-    return job.failed
+    return batch.failed
 
 
-class Job:
+class Batch:
     """Cells that share data, model and seed, while they run.
 
     Args:

@@ -83,19 +83,19 @@ def is_sweep(options: argparse.Namespace) -> bool:
     return bool(options.multirun) or named
 
 
-def split_overrides(options: argparse.Namespace, many: bool) -> tuple[list[str], list[str]]:
-    """Returns the arguments that Hydra reads before there are cells, and those that spell cells.
+def split_overrides(overrides: Sequence[str], many: bool) -> tuple[list[str], list[str]]:
+    """Returns the overrides of the command as a whole, and those that spell cells.
 
     Hydra would try `dataset.limit_train=100` on the default data set, which need not be a cell's.
 
     Args:
-        options: of the command line.
+        overrides: of the command line.
         many: whether they spell a sweep.
     """
     parser = OverridesParser.create()
-    whole: list[str] = ["hydra.mode=RUN"]
+    whole: list[str] = []
     spelling: list[str] = []
-    for text in options.overrides:
+    for text in overrides:
         key = key_of(text)
         is_whole = key in ONE_VALUE or re.match("hydra[./]", key)
         if (is_whole or not many) and parser.parse_overrides([text])[0].is_sweep_override():
@@ -104,5 +104,4 @@ def split_overrides(options: argparse.Namespace, many: bool) -> tuple[list[str],
                 raise InputError(f"{key} takes one value, got {text.partition('=')[2]}{how}")
             raise InputError(f"{text} has several values, which is a sweep (add -m)")
         (whole if is_whole else spelling).append(text)
-    own = ["--config-dir", options.config_dir] if options.config_dir else []
-    return [*own, *whole], spelling
+    return whole, spelling

@@ -1,5 +1,6 @@
 """What is wrong, in one line."""
 
+import os
 import re
 import sys
 from collections.abc import Callable, Collection
@@ -17,15 +18,35 @@ from labeldp_bench.experiments.compose import (
     unknown_experiment,
 )
 from labeldp_bench.experiments.grid import how_to_quote
+from labeldp_bench.support.process import comes_from_ctrl_c
 
 USER_ERRORS = (InputError, HydraException, OmegaConfBaseException, OSError, YAMLError)
 """What a user can put right: shown as one line."""
 
 
-def print_error(error: Exception) -> int:
-    """Prints what is wrong in one line; returns the exit code for bad input."""
-    print(f"error: {one_line(error)}", file=sys.stderr)
-    return 2
+FULL_ERROR = "HYDRA_FULL_ERROR"
+"""The environment variable that asks for a traceback in place of one line."""
+FULL_ERROR_WANTED = os.environ.get(FULL_ERROR) == "1"
+
+
+def guarded(work: Callable[[], int | None]) -> int:
+    """Returns the exit status of `work`; what a user can put right is one line on stderr, and 2."""
+    try:
+        return work() or 0
+    except BrokenPipeError as error:  # the reader, such as `head`, has seen enough
+        if not comes_from_ctrl_c(error):  # or a worker's pipe
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+    except USER_ERRORS as error:
+        if FULL_ERROR_WANTED:
+            raise
+        if not comes_from_ctrl_c(error):
+            print(f"error: {one_line(error)}", file=sys.stderr)
+            return 2
+    except KeyboardInterrupt:
+        pass
+    print("interrupted", file=sys.stderr)
+    return 130
 
 
 def one_line(error: Exception) -> str:

@@ -18,7 +18,7 @@ from labeldp.support.validate import (
     check_number,
     did_you_mean,
 )
-from labeldp_bench.cli.errors import USER_ERRORS, print_error
+from labeldp_bench.cli.errors import guarded
 from labeldp_bench.experiments.compose import CHOICES
 from labeldp_bench.experiments.grid import LOCAL, OF_THE_SWEEP, Axes, parse_axes
 from labeldp_bench.support.checkout import CHECKOUT
@@ -39,23 +39,13 @@ def command(doc: str | None) -> Callable[[Main], Main]:
     """
 
     def decorate(main: Main) -> Main:
-        @wraps(main)
-        def guarded(arguments: list[str]) -> int:
-            try:
-                if {"-h", "--help"} & {*arguments}:
-                    print((doc or "").strip(), flush=True)
-                    return 0
-                return main(arguments)
-            except BrokenPipeError:  # the reader, such as `head`, has seen enough
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        def work(arguments: list[str]) -> int:
+            if {"-h", "--help"} & {*arguments}:
+                print((doc or "").strip(), flush=True)
                 return 0
-            except USER_ERRORS as error:
-                return print_error(error)
-            except KeyboardInterrupt:
-                print("interrupted", file=sys.stderr)
-                return 130
+            return main(arguments)
 
-        return guarded
+        return wraps(main)(lambda arguments: guarded(lambda: work(arguments)))
 
     return decorate
 

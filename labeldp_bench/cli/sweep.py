@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -52,7 +51,7 @@ def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
     """Runs every cell that has no record yet, then shows what came out.
 
     Args:
-        config: of the command as a whole: experiment, folders, minutes.
+        config: of the command as a whole: experiment, folders, minutes; with Hydra's own node.
         arguments: of the command line, those that spell cells.
         many: whether they are for a sweep; else they spell one cell, whose bad input raises.
 
@@ -60,7 +59,7 @@ def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
         SystemExit: after everything else, with code 1 if a cell failed or a worker died, or 75
             if `minutes=` left cells for another time, or another process is at some of them.
     """
-    choices = HydraConfig.get().runtime.choices
+    choices = config.hydra.runtime.choices
     experiment = choices.get("experiment")
     if config.cells is None and config.table is not None:
         return show_arithmetic(str(experiment), arguments)
@@ -103,7 +102,7 @@ def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
         say("this run is done already (delete its folder to run it again)")
     elif first.has("dataset.name"):
         say(f"  reading {first.dataset_name}")
-    settings: Any = OmegaConf.to_container(HydraConfig.get().launcher, resolve=True)
+    settings: Any = OmegaConf.to_container(config.hydra.launcher, resolve=True)
     try:
         failed, ended = launch(jobs, choices["hydra/launcher"], settings, out_dir)
     except (KeyboardInterrupt, Exception) as error:

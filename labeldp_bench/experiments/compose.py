@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra import version
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -171,13 +175,36 @@ def _compose_choices(chosen: tuple[str, ...]) -> tuple[bytes, dict[str, str]]:
 
 def compose(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
     """Returns what Hydra composes, without Hydra's own node, and the option of each group."""
-    if not GlobalHydra.instance().is_initialized():
-        hydra.initialize_config_dir(str(CONFIGS), version_base="1.3")
-    config = hydra.compose("config", list(overrides), return_hydra_config=True)
+    config = compose_whole(overrides)
     choices = dict(config.hydra.runtime.choices)
     with open_dict(config):
         del config["hydra"]
     return config, choices
+
+
+def compose_whole(overrides: Sequence[str]) -> DictConfig:
+    """Returns what Hydra composes, with Hydra's own node."""
+    if not GlobalHydra.instance().is_initialized():
+        start()
+    return hydra.compose("config", list(overrides), return_hydra_config=True)
+
+
+def start(own: str | None = None) -> None:
+    """Makes Hydra find the files in configs/, and before them those in the folder `own`.
+
+    Raises:
+        InputError: there is no such folder.
+    """
+    version.setbase("1.3")
+    paths = create_config_search_path(str(CONFIGS))
+    if own is not None:
+        if not Path(own).is_dir():
+            raise InputError(f"--config-dir must be a folder, got {own!r}")
+        # As Hydra places what its own option names.
+        before = SearchPathQuery(provider="schema")
+        paths.prepend("command-line", f"file://{Path(own).resolve()}", before)
+    GlobalHydra.instance().clear()
+    Hydra.create_main_hydra2("labeldp_bench", paths)
 
 
 def key_of(override: str) -> str:

@@ -70,17 +70,12 @@ class CellSpec:
         return [CellSpec(self.values | {key: value}, self.listed, foreign) for value in values]
 
 
-def expand(blocks: Any, axes: Axes) -> list[list[str]]:
-    """Returns the overrides of every cell, see `cell_specs`.
-
-    >>> expand([{"set": {"eps": 1}, "grid": {"seed": [0, 1]}}], {"mechanism": ["rr"]})
-    [['eps=1', 'seed=0', 'mechanism=rr'], ['eps=1', 'seed=1', 'mechanism=rr']]
-    """
-    return [spec.overrides for spec in cell_specs(blocks, axes)]
-
-
 def cell_specs(blocks: Any, axes: Axes) -> list[CellSpec]:
     """Returns what spells every cell, each once.
+
+    >>> blocks = [{"set": {"eps": 1}, "grid": {"seed": [0, 1]}}]
+    >>> [spec.overrides for spec in cell_specs(blocks, {"mechanism": ["rr"]})]
+    [['eps=1', 'seed=0', 'mechanism=rr'], ['eps=1', 'seed=1', 'mechanism=rr']]
 
     Args:
         blocks: a list of {"set": {key: value}, "grid": {key: [values]}}, both optional.

@@ -16,12 +16,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from labeldp.support.validate import InputError
 from labeldp_bench.cli.sweep import grouped
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.experiments.grid import expand
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from tests.conftest import CHECKOUT, TINY_CIRCLE
 from tests.shell import HANGS, printed, quick, records_under, start, untimed
+from tests.spelling import expand
 
 EIGHT = ["-m", *TINY_CIRCLE, "mechanism=rr,rappor", "eps=0.5,1", "seed=0,1"]
 # Eight cells in four jobs, each of a tenth of a second at least.

@@ -15,7 +15,6 @@ from labeldp.support.validate import InputError
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell, experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.experiments.grid import expand
 from labeldp_bench.experiments.identity import PAPER, canonical
 from labeldp_bench.records.collect import (
     COLUMNS,
@@ -31,6 +30,7 @@ from labeldp_bench.records.record import KEYS, is_done, read_record, write_recor
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from tests.conftest import TINY_CIRCLE
+from tests.spelling import expand
 
 NETWORK = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=cnn"]
 NET = " ".join(NETWORK)

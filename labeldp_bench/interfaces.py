@@ -82,6 +82,10 @@ class Session:
     captures: bool = False
 
 
+SELECTIONS = {"last": 1, "mean_last_10": 10, "best_validation": 1}
+"""{rule: how many of the last epochs the reported accuracy is the mean of}."""
+
+
 class TrainingRecipe(Protocol):
     """What a run asks of a trainer."""
 

@@ -48,11 +48,6 @@ Another command:
   labeldp --help                                     plan, release and learn from your own labels"""
 
 
-def wants_help(arguments: list[str]) -> bool:
-    """Returns whether a command line asks for help."""
-    return bool(ASKED & {*arguments})
-
-
 def help_text(arguments: list[str]) -> str:
     """Returns the help that a command line asks for.
 

@@ -9,7 +9,6 @@ from labeldp import __version__
 from labeldp.support.progress import say
 from labeldp_bench.cli.arguments import check_arguments, is_sweep, split_overrides
 from labeldp_bench.cli.errors import FULL_ERROR, guarded
-from labeldp_bench.cli.help import help_text, wants_help
 from labeldp_bench.cli.sweep import run
 from labeldp_bench.experiments.compose import compose_whole, start
 from labeldp_bench.experiments.identity import PAPER
@@ -19,7 +18,9 @@ from labeldp_bench.support.process import prepare_threads
 
 def _run(arguments: list[str]) -> None:
     """Runs what a command line asks for."""
-    if wants_help(arguments):
+    if {"--help", "-h"} & {*arguments}:
+        from labeldp_bench.cli.help import help_text
+
         return say(help_text(arguments))
     if "--version" in arguments:
         return say(f"labeldp-bench {__version__}")

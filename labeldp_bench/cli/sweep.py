@@ -5,6 +5,7 @@ overrides plus a grid.
 """
 
 import hashlib
+import itertools
 import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from labeldp.support.progress import say
 from labeldp.support.validate import InputError, check_number
 from labeldp_bench.cli.errors import one_line
 from labeldp_bench.cli.launch import CELLS_LEFT, Job, launch
+from labeldp_bench.cli.run_summary import show_run
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell, key_of
 from labeldp_bench.experiments.experiment import PROGRAM, cell_asked, scaled, with_seeds
@@ -74,9 +76,7 @@ def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
         cells = [compose_cell(scaled(arguments, asked=keys))]
         _announce(cells[0], config, arguments)
     # They pull in pandas and torch, which a mere `--help` must not wait for.
-    from labeldp_bench.cli.sweep_summary import close_sweep, show_run
     from labeldp_bench.records.collect import find_done
-    from labeldp_bench.runs.changed_data import refuse_changed_data
     from labeldp_bench.runs.environment import environment_of
 
     refuse_if_none_can_run(cells)
@@ -90,11 +90,14 @@ def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
     def find() -> Records:
         return find_done(cells, out_dir, committed=experiment is not None and not config.rerun)
 
-    done = find()
-    refuse_changed_data(cells, done, out_dir, environment.data_dir)
+    if done := find():
+        from labeldp_bench.runs.changed_data import refuse_changed_data
+
+        refuse_changed_data(cells, done, out_dir, environment.data_dir)
     missing = [cell for cell in cells if cell.config_hash not in done]
-    alike = Job([], where, many, started=time.time(), deadline=_deadline(config.minutes))
-    jobs = _jobs(missing, alike)
+    started, minutes = time.time(), config.minutes
+    ends = None if minutes is None else started + 60 * check_number("minutes", minutes, above=0)
+    jobs = _jobs(missing, Job([], where, many, started=started, deadline=ends))
     if many:
         todo = counted([len(jobs)], "job")
         say(f"{_sources(cells, done, out_dir)}, {len(missing)} to run in {todo}")
@@ -117,6 +120,8 @@ def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
         if not find():
             raise SystemExit(1)
         return show_run(out_dir / first.folder)
+    from labeldp_bench.cli.sweep_summary import close_sweep  # pictures, which one run has none of
+
     name = _name_of(cells, name, axes)
     # Where two processes share the cells, the last to end writes the table of all of them.
     with only_one(out_dir / name, lambda: None):
@@ -182,12 +187,6 @@ def _cells(blocks: object, axes: Axes, name: str | None) -> list[Cell]:
     return list(cells.values())
 
 
-def _deadline(minutes: float | None) -> float | None:
-    if minutes is None:
-        return None
-    return time.time() + 60 * check_number("minutes", minutes, above=0)
-
-
 def _jobs(cells: Sequence[Cell], alike: Job) -> list[Job]:
     """Returns jobs of cells, each with its place among the others.
 
@@ -195,13 +194,13 @@ def _jobs(cells: Sequence[Cell], alike: Job) -> list[Job]:
         cells: those to run.
         alike: has what all jobs have.
     """
-    jobs: list[Job] = []
-    before, groups = 0, grouped(cells)
-    for number, job in enumerate(groups, 1):
-        place = replace(alike, number=number, of=len(groups), before=before, total=len(cells))
-        jobs.append(replace(place, cells=job))
-        before += len(job)
-    return jobs
+    groups = grouped(cells)
+    alike = replace(alike, of=len(groups), total=len(cells))
+    before = itertools.accumulate(map(len, groups), initial=0)
+    return [
+        replace(alike, cells=group, number=number, before=done)
+        for number, (group, done) in enumerate(zip(groups, before, strict=False), 1)
+    ]
 
 
 def grouped(cells: Iterable[Cell]) -> list[list[Cell]]:

@@ -16,8 +16,7 @@ from torch import Tensor
 from labeldp.supervision import Classifier, Estimator, Fitted, predict
 from labeldp.support.files import writing
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.interfaces import Epoch
-from labeldp_bench.training.trainer import SELECTIONS
+from labeldp_bench.interfaces import SELECTIONS, Epoch
 
 PROBABILITY_SCORES = ("auc", "average_precision", "normalised_log_likelihood", "calibration_error")
 """Names of the fields in records and of the columns in tables."""

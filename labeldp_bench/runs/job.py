@@ -29,14 +29,12 @@ from labeldp_bench.data.images import count_examples, file_of
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.interfaces import Model, NetworkFactory, Pretrainable
-from labeldp_bench.pretraining.weights import pretrained
 from labeldp_bench.records.record import CHECKPOINT, is_done
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.result import Outcome
 from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data_and_model
 from labeldp_bench.support.device import DeviceLost, device_failed, device_lost, out_of_memory
 from labeldp_bench.support.process import comes_from_ctrl_c, ignoring_ctrl_c, keep_memory
-from labeldp_bench.training.fit import IMAGE_AXES
 
 LESS_MEMORY_TRAINED = (
     "free the device of other work, take a smaller model, or device=cpu; the batch size is part of "
@@ -377,6 +375,8 @@ class Batch:
         pretraining = parts.pretrain
         if pretraining is None:
             return parts.model, {}
+        from labeldp_bench.pretraining.weights import pretrained  # networks, which few runs have
+
         data, recipe, where = trial_data.of(0), cell.pretrain_recipe, self.environment
         _check_images(cell, data)
         assert isinstance(parts.model, Pretrainable), "a cell without a network is not built"
@@ -429,6 +429,8 @@ class Batch:
 
 def _check_images(cell: Cell, data: DataBundle) -> None:
     """Refuses to pre-train on anything but images, before a public data set is read for it."""
+    from labeldp_bench.training.fit import IMAGE_AXES
+
     if data.train_features.dim() != IMAGE_AXES:
         raise InputError(
             f"pretrain={cell.choices['pretrain']} needs images of shape (N, H, W, C), and "

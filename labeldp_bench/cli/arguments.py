@@ -68,12 +68,12 @@ def _check_override(text: str) -> None:
 
 def hydra_options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """Returns Hydra's options and what it takes for none; a usage page becomes one line."""
-    said = io.StringIO()
+    usage = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(usage):
             return get_args_parser().parse_known_args(list(arguments))
     except SystemExit:
-        why = said.getvalue().strip().rpartition("error: ")[2]
+        why = usage.getvalue().strip().rpartition("error: ")[2]
         raise InputError(f"{why} (overrides are key=value; see --help)") from None
 
 

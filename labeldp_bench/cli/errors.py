@@ -21,7 +21,7 @@ from labeldp_bench.experiments.grid import how_to_quote
 from labeldp_bench.support.process import comes_from_ctrl_c
 
 USER_ERRORS = (InputError, HydraException, OmegaConfBaseException, OSError, YAMLError)
-"""What a user can put right: shown as one line."""
+"""What a user can fix: printed as one line."""
 
 
 FULL_ERROR = "HYDRA_FULL_ERROR"
@@ -30,7 +30,7 @@ FULL_ERROR_WANTED = os.environ.get(FULL_ERROR) == "1"
 
 
 def guarded(work: Callable[[], int | None]) -> int:
-    """Returns the exit status of `work`; what a user can put right is one line on stderr, and 2."""
+    """Returns the exit status of `work`; what a user can fix is one line on stderr, and 2."""
     try:
         return work() or 0
     except BrokenPipeError as error:  # the reader, such as `head`, has seen enough
@@ -68,9 +68,9 @@ def one_line(error: Exception) -> str:
         how = how_to_quote(error.override) if "=" in error.override else "write key=value"
         return f"cannot read {error.override!r} ({how})"
     text = " ".join(str(causes[-1]).split())
-    for pattern, told in IN_HYDRAS_WORDS.items():
+    for pattern, explain in IN_HYDRAS_WORDS.items():
         if found := re.search(pattern, text):
-            return told(found, causes[-1])
+            return explain(found, causes[-1])
     text, _, where = text.partition(" full_key: ")
     return f"{where.split()[0]}: {text}" if where else text
 

@@ -16,8 +16,8 @@ from labeldp_bench.support.process import comes_from_ctrl_c, prepare_training
 CELLS_LEFT = 75
 """Exit code for "try again later" (EX_TEMPFAIL)."""
 LONGEST_MESSAGE = 200
-"""Characters of a launcher's own words, which may be a page."""
-OF_EVERY_CLUSTER = (
+"""Characters of a launcher's message that are printed; it may be a page."""
+COMMON_PARAMETERS = (
     "name",
     "timeout_min",
     "cpus_per_task",
@@ -105,8 +105,8 @@ def launch(
 ) -> tuple[int, bool]:
     """Runs jobs; returns how many of their cells failed, and whether all jobs came to an end.
 
-    A launcher gives up where a worker was killed (memory, a time limit, a node that went away).
-    Its exception is said in one line: what is done stays done, and the same command goes on.
+    A launcher stops where a worker was killed (memory, a time limit, a node that went away).
+    Its exception is printed as one line. Finished cells are kept; the same command runs the others.
 
     Args:
         jobs: in the order in which they start.
@@ -175,7 +175,7 @@ def _by_slurm(jobs: Sequence[Job], settings: dict[str, Any], out_dir: Path) -> l
     )
     executor.update_parameters(
         **{
-            key if key in OF_EVERY_CLUSTER else f"slurm_{key}": value
+            key if key in COMMON_PARAMETERS else f"slurm_{key}": value
             for key, value in settings.items()
             if value is not None
         }

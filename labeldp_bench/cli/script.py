@@ -27,14 +27,14 @@ from labeldp_bench.support.checkout import CHECKOUT
 sys.path.append(str(CHECKOUT))
 
 Main = Callable[[list[str]], int]
-OF_A_CELL = tuple(key for key in (*CHOICES, "eps", "seed") if key not in OF_THE_SWEEP)
+CELL_KEYS = tuple(key for key in (*CHOICES, "eps", "seed") if key not in OF_THE_SWEEP)
 """The keys without a dot that a cell has."""
 
 
 def command(doc: str | None) -> Callable[[Main], Main]:
     """Returns a decorator for a script's `main(arguments)`, which returns the exit status.
 
-    `--help` prints `doc`, the script's docstring. What a user can mend is one line on stderr, and
+    `--help` prints `doc`, the script's docstring. What a user can fix is one line on stderr, and
     exit status 2.
     """
 
@@ -71,8 +71,8 @@ def split_arguments(
             values[key] = value
         elif key in (*LOCAL, *OF_THE_SWEEP):
             raise InputError(f"{text} has no effect here; keys: {', '.join(own)}, those of a cell")
-        elif key.isidentifier() and key not in OF_A_CELL:
-            raise _unknown(key, (*own, *OF_A_CELL))
+        elif key.isidentifier() and key not in CELL_KEYS:
+            raise _unknown(key, (*own, *CELL_KEYS))
         else:
             others.append(text)
     return values, parse_axes(others)
@@ -139,7 +139,7 @@ def finite_eps(key: str, text: str) -> float:
 
 
 def listed(text: str) -> list[str]:
-    """Returns the parts of 'a,b', none of an empty text."""
+    """Returns the parts of 'a,b'; an empty text has none."""
     return [part for part in text.split(",") if part]
 
 

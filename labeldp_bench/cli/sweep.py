@@ -46,7 +46,7 @@ USED_BY = {
     "encoder": "features or a network of their own (model=probe, or mechanism=pate_fm)",
     "views": "contrastive pre-training (pretrain=simclr)",
 }
-"""{group: who takes its choice}; a data set brings one for whoever does."""
+"""{group: what uses its choice}; a data set brings a default."""
 
 
 def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
@@ -277,7 +277,7 @@ def show_arithmetic(experiment: str, arguments: Sequence[str]) -> None:
 
 
 def check_effect(keys: Iterable[str], cells: Sequence[Cell]) -> None:
-    """Refuses what a user asks for and no cell would heed.
+    """Refuses keys that no cell uses.
 
     That is a trainer or one of its keys where none is, or where tuning chooses in its place; and
     `encoder=` or `views=` where nothing has one.

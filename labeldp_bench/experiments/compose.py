@@ -46,12 +46,12 @@ CHOICES = (
 CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
 """Overrides that choose a file under configs/."""
 VALUE = re.compile(r"[\w.]+=")
-"""Of the others, those that set a value."""
+"""Overrides that set a value, among those that choose no file."""
 
 LARGEST_SEED = 2**63 - 1
 ENCODER = "${encoder}"
-SHARED = ("encoder", "views")
-"""Groups whose option others take into a place of their own."""
+SHARED_GROUPS = ("encoder", "views")
+"""Groups whose choice other groups include."""
 
 
 @dataclass
@@ -251,8 +251,8 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
         )
     if "eps" not in (plain.get("mechanism") or {}):
         eps = math.inf  # it promises nothing, so that there is no budget to keep
-    # Who has a group's option in its own place, as `views@pretrain`, takes it.
-    used = {group for group in SHARED if any(key.startswith(f"{group}@") for key in choices)}
+    # A group may be used in another place, as `views@pretrain`.
+    used = {group for group in SHARED_GROUPS if any(key.startswith(f"{group}@") for key in choices)}
     if _takes_the_encoder(config):
         used.add("encoder")
         if choices["model"] != choices["encoder"]:

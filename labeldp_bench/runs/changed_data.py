@@ -32,14 +32,14 @@ def refuse_changed_data(cells: list[Cell], done: Records, out_dir: Path, data_di
         InputError: names the file, both hashes, and what to do.
     """
     drawn: dict[tuple[str, int | None], str] = {}
-    told: set[Path] = set()
+    reported: set[Path] = set()
     for cell in cells:
         then = done.get(cell.config_hash, {}).get("data_sha256")
         if then is None or not cell.has("dataset.name"):
             continue
         name = cell.setting("dataset.source") or cell.setting("dataset.name")
         path, folder = file_of(data_dir, str(name)), out_dir / cell.folder
-        if path in told or not path.is_file():
+        if path in reported or not path.is_file():
             continue
         limited = cell.setting("dataset.limit_train") or cell.setting("dataset.limit_test")
         key = (cell.data_name, cell.seed if limited else None)
@@ -55,7 +55,7 @@ def refuse_changed_data(cells: list[Cell], done: Records, out_dir: Path, data_di
                 f"{path.name} has other images or test labels than when {folder} was made: "
                 f"{hashes} (give the changed file another name, or delete the runs of the old one)"
             )
-        told.add(path)
+        reported.add(path)
         say(
             f"{path} has other images or test labels, or another order, than when the stored "
             f"results were made: {hashes} (data_dir= names another folder; rerun=true trains on "

@@ -43,7 +43,7 @@ LESS_MEMORY_TRAINED = (
 LESS_MEMORY = "free the machine of other work, or take fewer classes or examples"
 """What to do where memory ran out, with and without a network."""
 TELLS_NO_LABEL = (InputError, ReleaseError, OSError)
-"""Errors whose words are ours, or the system's."""
+"""Errors whose message quotes no label: it is ours, or the system's."""
 ReportFailure = Callable[[Cell, Path, Exception], None]
 """Called with a cell that failed, its folder and the reason."""
 
@@ -78,7 +78,7 @@ def raise_or_write_failure(cell: Cell, folder: Path, error: Exception) -> None:
 
 
 MEMORY_SHARE = 0.8
-"""Of the free memory that one run may take."""
+"""Largest share of the free memory that one run may take."""
 
 
 def check_memory(cell: Cell, parts: Parts, data_dir: Path) -> None:

@@ -29,10 +29,10 @@ FULL_ERROR = "HYDRA_FULL_ERROR"
 FULL_ERROR_WANTED = os.environ.get(FULL_ERROR) == "1"
 
 
-def guarded(work: Callable[[], int | None]) -> int:
-    """Returns the exit status of `work`; what a user can fix is one line on stderr, and 2."""
+def guarded(work: Callable[[list[str]], int | None], arguments: list[str]) -> int:
+    """Returns the status of work(arguments); what a user can fix is one line on stderr, and 2."""
     try:
-        return work() or 0
+        return work(arguments) or 0
     except BrokenPipeError as error:  # the reader, such as `head`, has seen enough
         if not comes_from_ctrl_c(error):  # or a worker's pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

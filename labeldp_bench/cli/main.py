@@ -42,5 +42,5 @@ def _run(arguments: list[str]) -> None:
 def main() -> None:
     """Runs what the command line asks for, and ends with its exit status."""
     prepare_threads()
-    if status := guarded(lambda: _run(sys.argv[1:])):
+    if status := guarded(_run, sys.argv[1:]):
         sys.exit(status)

@@ -6,7 +6,7 @@ Imports no torch.
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 
 from labeldp.support.files import writable_folder
@@ -45,7 +45,7 @@ def command(doc: str | None) -> Callable[[Main], Main]:
                 return 0
             return main(arguments)
 
-        return wraps(main)(lambda arguments: guarded(lambda: work(arguments)))
+        return wraps(main)(partial(guarded, work))
 
     return decorate
 

@@ -7,7 +7,7 @@ overrides plus a grid.
 import hashlib
 import itertools
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,20 +70,17 @@ def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
     name = experiment or choices.get("sweep")
     if many:
         axes = parse_axes(arguments, GlobalHydra.instance().config_loader())
-        keys, cells = [*axes], _cells(config.cells, axes, name)
+        cells = _cells(config.cells, axes, name)
     else:
-        keys = [key_of(text) for text in arguments]
-        cells = [compose_cell(scaled(arguments, asked=keys))]
-        _announce(cells[0], config, arguments)
+        axes = {key_of(text): [text] for text in arguments}
+        cells = [_announced(config, arguments, axes)]
     # They pull in pandas and torch, which a mere `--help` must not wait for.
     from labeldp_bench.records.collect import find_done
     from labeldp_bench.runs.environment import environment_of
 
     refuse_if_none_can_run(cells)
-    check_effect(keys, cells)
+    check_effect(axes, cells)
     first = cells[0]
-    if not many and "eps" in keys and not first.has("mechanism.eps"):
-        say(f"eps has no effect: mechanism={first.choices['mechanism']} has no eps")
     environment = environment_of(**where)
     out_dir = environment.out_dir
 
@@ -120,22 +117,28 @@ def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
         if not find():
             raise SystemExit(1)
         return show_run(out_dir / first.folder)
+    name = _name_of(cells, name, axes)
     from labeldp_bench.cli.sweep_summary import close_sweep  # pictures, which one run has none of
 
-    name = _name_of(cells, name, axes)
     # Where two processes share the cells, the last to end writes the table of all of them.
     with only_one(out_dir / name, lambda: None):
         done = find()
         close_sweep(cells, done, out_dir, name, experiment)
     say(_sources(cells, done, out_dir))
     missing = [cell for cell in cells if cell.config_hash not in done]
-    if status := _status(len(cells), failed, missing, ended, config.minutes is not None):
+    if status := _status(len(cells), failed, missing, ended, minutes is not None):
         raise SystemExit(status)
 
 
-def _announce(cell: Cell, config: DictConfig, arguments: Sequence[str]) -> None:
-    """Says what one run is and how long it takes; where a CPU computes, before torch is there."""
+def _announced(config: DictConfig, arguments: Sequence[str], keys: Collection[str]) -> Cell:
+    """Returns the cell of one run; says what it is and how long it takes.
+
+    Where a CPU computes, it does so before torch is there.
+    """
+    cell = compose_cell(scaled(arguments, asked=keys))
     say(cell.title)
+    if "eps" in keys and not cell.has("mechanism.eps"):
+        say(f"  eps has no effect: mechanism={cell.choices['mechanism']} has no eps")
     out_dir = Path(str(config.out_dir)).expanduser()
     device = cpu_without_torch(str(config.device))
     if device is not None:
@@ -145,6 +148,7 @@ def _announce(cell: Cell, config: DictConfig, arguments: Sequence[str]) -> None:
         from labeldp_bench.support.device import describe_device, resolve_device
 
         say_forecast(cell, out_dir, describe_device(resolve_device(str(config.device))), arguments)
+    return cell
 
 
 def _check_keys(config: DictConfig, choices: Mapping[str, str], many: bool) -> None:

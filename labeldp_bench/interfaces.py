@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,6 @@ from labeldp.losses import Loss
 from labeldp.mechanisms.measurement import Measurement, Trust
 from labeldp.store import LabelStore
 from labeldp.supervision import Classifier, Fitted, Supervision
-from labeldp.support.validate import InputError
 
 State = dict[str, Any]
 """Tensors, numbers, texts, None, and lists and dicts of them: read back without executing code."""
@@ -81,6 +80,10 @@ class Session:
     start: Classifier | None = None
     checkpoint: FitCheckpoint | None = None
     captures: bool = False
+
+
+SELECTIONS = {"last": 1, "mean_last_10": 10, "best_validation": 1}
+"""{rule: how many of the last epochs the reported accuracy is the mean of}."""
 
 
 class TrainingRecipe(Protocol):
@@ -176,20 +179,6 @@ class Model(ABC):
     def fit(self, features: Tensor, supervision: Supervision, session: Session) -> Classifier:
         """Returns the classifier, fitted from scratch or, if it has weights, from session.start."""
 
-    def fit_by(
-        self,
-        kind: Callable[..., Any],
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-    ) -> Classifier:
-        """Returns what `fit` returns, by another step; `kind` makes it (`models.network`).
-
-        Raises:
-            InputError: the model is not trained step by step.
-        """
-        raise InputError(f"{type(self).__name__} is no network, and has no steps (use model=cnn)")
-
     def check_loss(self, loss: Loss) -> None:
         """Refuses a loss that the model cannot take; asked before any work.
 
@@ -197,6 +186,40 @@ class Model(ABC):
             InputError: it cannot.
         """
         return None
+
+    def representation(self, features: Tensor, session: Session) -> Tensor:
+        """Returns where each example lies, float32 (N, d), CPU, for clusters of public features.
+
+        Features as they are; a model on frozen features has those.
+        """
+        return features.flatten(1).to(torch.float32)
+
+
+@runtime_checkable
+class GroupedModel(Protocol):
+    """A model of groups, for learner=local_averages."""
+
+    def averaging(self, side: float | None, num_examples: int, dimension: int) -> Averages:
+        """Returns the model as groups of a given size.
+
+        Args:
+            side: of a cube, as a share of the box; None for the model's own size.
+            num_examples: N.
+            dimension: d.
+        """
+
+
+@runtime_checkable
+class LinearModel(Protocol):
+    """A model that is linear on public features, for releases of sums."""
+
+    def linear(self, features: Tensor, session: Session) -> Linear:
+        """Returns the model with the features of the training examples."""
+
+
+@runtime_checkable
+class Pretrainable(Protocol):
+    """A model with a network, whose first weights may be pre-trained."""
 
     def check_images(self, features: Tensor) -> None:
         """Refuses images that the model cannot take; asked before a network is pre-trained.
@@ -207,56 +230,9 @@ class Model(ABC):
         Raises:
             InputError: it cannot.
         """
-        return None
 
-    def averaging(self, side: float | None, num_examples: int, dimension: int) -> Averages:
-        """Returns the model as groups of a given size, for learner=local_averages.
-
-        Args:
-            side: of a cube, as a share of the box; None for the model's own size.
-            num_examples: N.
-            dimension: d.
-
-        Raises:
-            InputError: the model has no groups.
-        """
-        raise InputError("learner=local_averages needs model=cubes, clusters or knn")
-
-    def representation(self, features: Tensor, session: Session) -> Tensor:
-        """Returns where each example lies, float32 (N, d), CPU, for clusters of public features.
-
-        Features as they are; a model on frozen features has those.
-        """
-        return features.flatten(1).to(torch.float32)
-
-    def linear(self, features: Tensor, session: Session) -> Linear:
-        """Returns the model as a linear one on public features, for releases of sums.
-
-        Raises:
-            InputError: the model is not linear.
-        """
-        self.check_linear()
-        raise NotImplementedError
-
-    def check_linear(self) -> None:
-        """Refuses a model that has no `linear` of its own; asked before anything is pre-trained.
-
-        Raises:
-            InputError: the model is not linear.
-        """
-        if type(self).linear is Model.linear:
-            raise InputError(
-                f"{type(self).__name__} is not linear: learner=moments and "
-                "learner=noisy_gradients need model=ridge"
-            )
-
-    def pretrained(self, weights_for: WeightsFor) -> "Model":
-        """Returns the model with a network that starts from the weights returned for it.
-
-        Raises:
-            InputError: the model has no network.
-        """
-        raise InputError(f"{type(self).__name__} has no weights to pre-train (use pretrain=none)")
+    def pretrained(self, weights_for: WeightsFor) -> Model:
+        """Returns the model with a network that starts from the weights returned for it."""
 
 
 class Learner(ABC):

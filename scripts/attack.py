@@ -103,7 +103,7 @@ def attack(cell: Cell, shares: list[float], data_dir: Path) -> list[dict[str, An
         raise InputError("attacks are made on images (use model=cnn and dataset=mnist)")
     seed = seeding.derive(cell.seed, "trial", 0)
     bundle = parts.dataset.draw(data_dir, seed)
-    store = bundle.store.open(mechanism.eps, seed, data=cell.data_name)
+    store = bundle.store.open(cell.eps, seed, data=cell.data_name)
     session = Session(seed, torch.device("cpu"), say=say)
     release_only = ReleaseOnly(model.network, model.trainer, initial=model.initial)
     parts.learner.fit(bundle.train_features, store, mechanism, release_only, session)

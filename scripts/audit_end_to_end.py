@@ -199,7 +199,7 @@ def _run(cell: Cell, seed: int, data_dir: Path) -> tuple[dict[str, Game], dict[s
     draws = seeding.generator(seed, "canaries")
     labels, is_canary = _with_canaries(bundle, draws)
     store = LabelStore(labels, bundle.num_classes)
-    store = store.open(parts.mechanism.eps, seed, data=f"audit/{cell.data_name}")
+    store = store.open(cell.eps, seed, data=f"audit/{cell.data_name}")
     session = Session(seed, torch.device("cpu"))
     fitted = parts.learner.fit(bundle.train_features, store, parts.mechanism, parts.model, session)
     classifier = cast(Classifier, fitted)  # canaries are labels of classes

@@ -34,8 +34,8 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.records.collect import COLUMNS, read_committed
-from labeldp_bench.records.record import is_done, read_record
+from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.record import fields_of, is_done, read_record
 from labeldp_bench.reports.durations import Durations, hardware_name
 from labeldp_bench.runs.environment import environment_of
 from labeldp_bench.runs.job import run_cells
@@ -44,12 +44,6 @@ from labeldp_bench.support.process import prepare_training
 
 OWN = {"n": "20", "seed": "0", "seconds": "120", "data_dir": "", "out_dir": ""}
 BUDGETS = (PAPER, "quick")
-COMPARED = (
-    "accuracy", "best_epoch_accuracy", "accuracy_sem", "bayes_accuracy", "per_class_mean",
-    "eps_spent", "released_agreement", "excess_risk", "excess_risk_sem", "bias", "variance",
-    "test_mse", "test_mse_sem", "response_accuracy", "auc", "average_precision",
-    "normalised_log_likelihood", "calibration_error",
-)  # fmt: skip
 OLDER_LACK = ("response_accuracy",)
 """What records of an older version do not have: that is no difference."""
 EQUAL, CLOSE, DIFFERS = "equal", "close", "differs"
@@ -148,9 +142,8 @@ def _compared(before: dict[str, Any], again: dict[str, Any] | None, here: str) -
         return {"expected": expected, "verdict": "failed", "why": "see its error.txt"}
     changed = [
         key
-        for key in COMPARED
-        if key in COLUMNS
-        and _text(before[key]) != _text(again.get(key))
+        for key in fields_of("replayed")
+        if _text(before[key]) != _text(again.get(key))
         and not (key in OLDER_LACK and before[key] is None)
     ]
     why = "; ".join(f"{key} {_text(before[key])} -> {_text(again.get(key))}" for key in changed)

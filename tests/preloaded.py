@@ -4,14 +4,15 @@ import functools
 import gc
 import importlib
 
+from labeldp_bench import learners, models
 from labeldp_bench.records import collect
 from labeldp_bench.reports import durations
 
 MODULES = (
     "labeldp_bench.cli.sweep_summary",
     "labeldp_bench.cli.main",
-    "labeldp_bench.learners",
-    "labeldp_bench.models",
+    *(f"labeldp_bench.learners.{name}" for name in set(learners.MODULES.values())),
+    *(f"labeldp_bench.models.{name}" for name in set(models.MODULES.values())),
     "labeldp_bench.pretraining.recipes",
     "labeldp_bench.runs.job",
     "hydra._internal.hydra",

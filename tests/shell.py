@@ -23,7 +23,7 @@ HANGS = 600
 DRIVER = """
 import os, runpy, shlex, sys, traceback
 import labeldp_bench.cli.sweep_summary, labeldp_bench.cli.main, labeldp_bench.runs.job
-import labeldp_bench.learners, labeldp_bench.models, labeldp_bench.pretraining.recipes
+import labeldp_bench.learners.stages, labeldp_bench.models.networks, labeldp_bench.models.neighbours
 import hydra._internal.hydra, matplotlib.pyplot, torch._dynamo
 for number, line in enumerate(sys.stdin.read().splitlines()):
     if os.fork():

@@ -17,8 +17,8 @@ import labeldp
 import labeldp_bench
 import papers
 from labeldp_bench.experiments.compose import compose, compose_cell
-from labeldp_bench.experiments.grid import expand
 from tests.conftest import CHECKOUT
+from tests.spelling import expand
 
 # Spelled in parts: this file is tracked too.
 MACHINE = ["/wo" + "rk/", "/ro" + "ot/", "/t" + "mp/[a-z]", "/fa" + "rm/", r"pypi\.o" + "rg"]

@@ -68,37 +68,40 @@ def _check_override(text: str) -> None:
 
 def hydra_options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """Returns Hydra's options and what it takes for none; a usage page becomes one line."""
-    said = io.StringIO()
+    usage = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(usage):
             return get_args_parser().parse_known_args(list(arguments))
     except SystemExit:
-        why = said.getvalue().strip().rpartition("error: ")[2]
+        why = usage.getvalue().strip().rpartition("error: ")[2]
         raise InputError(f"{why} (overrides are key=value; see --help)") from None
 
 
 def is_sweep(options: argparse.Namespace) -> bool:
     """Returns whether a command line asks for a sweep: by `-m`, `experiment=` or `sweep=`."""
-    if options.cfg or options.info or options.hydra_help or options.shell_completion:
-        return False
     named = any(re.match("(experiment|sweep)=.", text) for text in options.overrides)
     return bool(options.multirun) or named
 
 
-def split_sweep(options: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """Returns the arguments that Hydra reads before there are cells, and those that spell cells.
+def split_overrides(overrides: Sequence[str], many: bool) -> tuple[list[str], list[str]]:
+    """Returns the overrides of the command as a whole, and those that spell cells.
 
     Hydra would try `dataset.limit_train=100` on the default data set, which need not be a cell's.
+
+    Args:
+        overrides: of the command line.
+        many: whether they spell a sweep.
     """
     parser = OverridesParser.create()
-    whole: list[str] = ["hydra.mode=RUN"]
+    whole: list[str] = []
     spelling: list[str] = []
-    for text in options.overrides:
+    for text in overrides:
         key = key_of(text)
-        if key in ONE_VALUE and parser.parse_override(text).is_sweep_override():
+        is_whole = key in ONE_VALUE or re.match("hydra[./]", key)
+        if (is_whole or not many) and parser.parse_overrides([text])[0].is_sweep_override():
             how = f" ({how_to_quote(text)})" if key.endswith("_dir") else ""
-            raise InputError(f"{key} takes one value in a sweep, got {text.partition('=')[2]}{how}")
-        mine = whole if key in ONE_VALUE or re.match("hydra[./]", key) else spelling
-        mine.append(text)
-    own = ["--config-dir", options.config_dir] if options.config_dir else []
-    return [*own, *whole], spelling
+            if is_whole:
+                raise InputError(f"{key} takes one value, got {text.partition('=')[2]}{how}")
+            raise InputError(f"{text} has several values, which is a sweep (add -m)")
+        (whole if is_whole else spelling).append(text)
+    return whole, spelling

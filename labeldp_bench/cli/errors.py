@@ -1,5 +1,6 @@
 """What is wrong, in one line."""
 
+import os
 import re
 import sys
 from collections.abc import Callable, Collection
@@ -17,15 +18,35 @@ from labeldp_bench.experiments.compose import (
     unknown_experiment,
 )
 from labeldp_bench.experiments.grid import how_to_quote
+from labeldp_bench.support.process import comes_from_ctrl_c
 
 USER_ERRORS = (InputError, HydraException, OmegaConfBaseException, OSError, YAMLError)
-"""What a user can mend: shown as one line."""
+"""What a user can fix: printed as one line."""
 
 
-def print_error(error: Exception) -> int:
-    """Prints what is wrong in one line; returns the exit code for bad input."""
-    print(f"error: {one_line(error)}", file=sys.stderr)
-    return 2
+FULL_ERROR = "HYDRA_FULL_ERROR"
+"""The environment variable that asks for a traceback in place of one line."""
+FULL_ERROR_WANTED = os.environ.get(FULL_ERROR) == "1"
+
+
+def guarded(work: Callable[[list[str]], int | None], arguments: list[str]) -> int:
+    """Returns the status of work(arguments); what a user can fix is one line on stderr, and 2."""
+    try:
+        return work(arguments) or 0
+    except BrokenPipeError as error:  # the reader, such as `head`, has seen enough
+        if not comes_from_ctrl_c(error):  # or a worker's pipe
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+    except USER_ERRORS as error:
+        if FULL_ERROR_WANTED:
+            raise
+        if not comes_from_ctrl_c(error):
+            print(f"error: {one_line(error)}", file=sys.stderr)
+            return 2
+    except KeyboardInterrupt:
+        pass
+    print("interrupted", file=sys.stderr)
+    return 130
 
 
 def one_line(error: Exception) -> str:
@@ -47,17 +68,11 @@ def one_line(error: Exception) -> str:
         how = how_to_quote(error.override) if "=" in error.override else "write key=value"
         return f"cannot read {error.override!r} ({how})"
     text = " ".join(str(causes[-1]).split())
-    for pattern, told in IN_HYDRAS_WORDS.items():
+    for pattern, explain in IN_HYDRAS_WORDS.items():
         if found := re.search(pattern, text):
-            return told(found, causes[-1])
+            return explain(found, causes[-1])
     text, _, where = text.partition(" full_key: ")
     return f"{where.split()[0]}: {text}" if where else text
-
-
-def _several(found: re.Match, error: BaseException) -> str:
-    is_folder = found[1].partition("=")[0].endswith("_dir")
-    how = how_to_quote(found[1]) if is_folder else "add -m"
-    return f"{found[1]} has several values, which is a sweep ({how})"
 
 
 def _wrong_type(found: re.Match, error: BaseException) -> str:
@@ -72,7 +87,6 @@ def _refers_to_nothing(found: re.Match, error: BaseException) -> str:
 
 
 IN_HYDRAS_WORDS: dict[str, Callable[[re.Match, BaseException], str]] = {
-    r"Ambiguous value for argument '([^']+)'": _several,
     r"Key '[^']+' (?:is not in struct|not in '\w+') full_key: (\S+)": (
         lambda found, error: _unknown_key(found[1], error)
     ),

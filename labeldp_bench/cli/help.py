@@ -41,16 +41,11 @@ More help:
   python -m labeldp_bench --help eps                 one key
 
 The keys in a choice's YAML are set as group.key=value, such as model.k=100. In the YAML of a
-mechanism the groups stand above their keys: mechanism.eps, learner.loss.
+mechanism the groups stand above their keys: mechanism.keep, learner.loss.
 
 Another command:
 
   labeldp --help                                     plan, release and learn from your own labels"""
-
-
-def wants_help(arguments: list[str]) -> bool:
-    """Returns whether a command line asks for help."""
-    return bool(ASKED & {*arguments})
 
 
 def help_text(arguments: list[str]) -> str:
@@ -97,8 +92,8 @@ def first_sentence(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     comment = re.match(r"(?:# @package.*\n)?((?:#.*\n)*)", text)
     lines = comment[1].splitlines() if comment else []
-    told = " ".join(line.lstrip("# ") for line in lines if not line.startswith("# Example:"))
-    return re.split(r"(?<!\bal)\.\s+(?=[A-Z0-9\"“])|\.$", told, maxsplit=1)[0]
+    text = " ".join(line.lstrip("# ") for line in lines if not line.startswith("# Example:"))
+    return re.split(r"(?<!\bal)\.\s+(?=[A-Z0-9\"“])|\.$", text, maxsplit=1)[0]
 
 
 def group_meanings() -> dict[str, str]:

@@ -3,8 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ from labeldp_bench.support.process import comes_from_ctrl_c, prepare_training
 
 CELLS_LEFT = 75
 """Exit code for "try again later" (EX_TEMPFAIL)."""
-LONGEST = 200
-"""Characters of a launcher's own words, which may be a page."""
-OF_EVERY_CLUSTER = (
+LONGEST_MESSAGE = 200
+"""Characters of a launcher's message that are printed; it may be a page."""
+COMMON_PARAMETERS = (
     "name",
     "timeout_min",
     "cpus_per_task",
@@ -38,6 +37,7 @@ class Job:
     Attributes:
         cells: share data and seed, or there is one.
         where: folders and device, as `environment_of` takes them: a node has its own device.
+        many: whether it is part of a sweep; else bad input of its one cell raises.
         number: of the job, from 1.
         of: number of all jobs.
         before: number of cells in the jobs before this one.
@@ -48,6 +48,7 @@ class Job:
 
     cells: Sequence[Cell]
     where: Mapping[str, Any]
+    many: bool = True
     number: int = 1
     of: int = 1
     before: int = 0
@@ -60,30 +61,23 @@ def run_job(job: Job) -> int:
     """Runs the cells of a job; returns how many failed."""
     from labeldp_bench.reports.durations import finished_in_time
     from labeldp_bench.runs.environment import environment_of
-    from labeldp_bench.runs.job import run_cells
+    from labeldp_bench.runs.job import raise_or_write_failure, run_cells, write_failure
+    from labeldp_bench.support.device import DeviceLost
 
     prepare_training()
-    environment = environment_of(**job.where).on_own_card()
+    environment = environment_of(**job.where).on_own_gpu()
     cells = list(job.cells)
     if job.deadline is not None:
         cells = finished_in_time(cells, environment, job.deadline - time.time())
         if not cells:
             return 0
-    more = f" and {len(cells) - 1} more on the same data" if len(cells) > 1 else ""
-    done = progress(job.before, job.total, time.time() - job.started)
-    say(f"[{job.number}/{job.of}] {cells[0].title}{more}{f' ({done})' if job.of > 1 else ''}")
-    with ending_with_the_device():
-        return run_cells(cells, environment)
-
-
-@contextmanager
-def ending_with_the_device() -> Iterator[None]:
-    """Ends the process where its GPU failed: every other cell would fail too."""
-    from labeldp_bench.support.device import DeviceLost
-
+    if job.many:
+        more = f" and {len(cells) - 1} more on the same data" if len(cells) > 1 else ""
+        done = progress(job.before, job.total, time.time() - job.started)
+        say(f"[{job.number}/{job.of}] {cells[0].title}{more}{f' ({done})' if job.of > 1 else ''}")
     try:
-        yield
-    except DeviceLost:
+        return run_cells(cells, environment, write_failure if job.many else raise_or_write_failure)
+    except DeviceLost:  # every other cell would fail too
         say("error: the GPU failed, and this process cannot use it again", sys.stderr)
         say("the same command continues in a new process; finished runs are kept")
         raise SystemExit(CELLS_LEFT) from None
@@ -111,8 +105,8 @@ def launch(
 ) -> tuple[int, bool]:
     """Runs jobs; returns how many of their cells failed, and whether all jobs came to an end.
 
-    A launcher gives up where a worker was killed (memory, a time limit, a node that went away).
-    Its exception is said in one line: what is done stays done, and the same command goes on.
+    A launcher stops where a worker was killed (memory, a time limit, a node that went away).
+    Its exception is printed as one line. Finished cells are kept; the same command runs the others.
 
     Args:
         jobs: in the order in which they start.
@@ -136,8 +130,11 @@ def launch(
         if comes_from_ctrl_c(error):
             raise KeyboardInterrupt from None
         words = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        more = " ..." if len(words) > LONGEST else ""
-        say(f"error: a worker process ended unexpectedly: {words[:LONGEST]}{more}", sys.stderr)
+        more = " ..." if len(words) > LONGEST_MESSAGE else ""
+        say(
+            f"error: a worker process ended unexpectedly: {words[:LONGEST_MESSAGE]}{more}",
+            sys.stderr,
+        )
         return 0, False
 
 
@@ -178,7 +175,7 @@ def _by_slurm(jobs: Sequence[Job], settings: dict[str, Any], out_dir: Path) -> l
     )
     executor.update_parameters(
         **{
-            key if key in OF_EVERY_CLUSTER else f"slurm_{key}": value
+            key if key in COMMON_PARAMETERS else f"slurm_{key}": value
             for key, value in settings.items()
             if value is not None
         }

@@ -6,7 +6,7 @@ Imports no torch.
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 
 from labeldp.support.files import writable_folder
@@ -18,7 +18,7 @@ from labeldp.support.validate import (
     check_number,
     did_you_mean,
 )
-from labeldp_bench.cli.errors import USER_ERRORS, print_error
+from labeldp_bench.cli.errors import guarded
 from labeldp_bench.experiments.compose import CHOICES
 from labeldp_bench.experiments.grid import LOCAL, OF_THE_SWEEP, Axes, parse_axes
 from labeldp_bench.support.checkout import CHECKOUT
@@ -27,35 +27,25 @@ from labeldp_bench.support.checkout import CHECKOUT
 sys.path.append(str(CHECKOUT))
 
 Main = Callable[[list[str]], int]
-OF_A_CELL = tuple(key for key in (*CHOICES, "eps", "seed") if key not in OF_THE_SWEEP)
+CELL_KEYS = tuple(key for key in (*CHOICES, "eps", "seed") if key not in OF_THE_SWEEP)
 """The keys without a dot that a cell has."""
 
 
 def command(doc: str | None) -> Callable[[Main], Main]:
     """Returns a decorator for a script's `main(arguments)`, which returns the exit status.
 
-    `--help` prints `doc`, the script's docstring. What a user can mend is one line on stderr, and
+    `--help` prints `doc`, the script's docstring. What a user can fix is one line on stderr, and
     exit status 2.
     """
 
     def decorate(main: Main) -> Main:
-        @wraps(main)
-        def guarded(arguments: list[str]) -> int:
-            try:
-                if {"-h", "--help"} & {*arguments}:
-                    print((doc or "").strip(), flush=True)
-                    return 0
-                return main(arguments)
-            except BrokenPipeError:  # the reader, such as `head`, has seen enough
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        def work(arguments: list[str]) -> int:
+            if {"-h", "--help"} & {*arguments}:
+                print((doc or "").strip(), flush=True)
                 return 0
-            except USER_ERRORS as error:
-                return print_error(error)
-            except KeyboardInterrupt:
-                print("interrupted", file=sys.stderr)
-                return 130
+            return main(arguments)
 
-        return guarded
+        return wraps(main)(partial(guarded, work))
 
     return decorate
 
@@ -81,8 +71,8 @@ def split_arguments(
             values[key] = value
         elif key in (*LOCAL, *OF_THE_SWEEP):
             raise InputError(f"{text} has no effect here; keys: {', '.join(own)}, those of a cell")
-        elif key.isidentifier() and key not in OF_A_CELL:
-            raise _unknown(key, (*own, *OF_A_CELL))
+        elif key.isidentifier() and key not in CELL_KEYS:
+            raise _unknown(key, (*own, *CELL_KEYS))
         else:
             others.append(text)
     return values, parse_axes(others)
@@ -149,7 +139,7 @@ def finite_eps(key: str, text: str) -> float:
 
 
 def listed(text: str) -> list[str]:
-    """Returns the parts of 'a,b', none of an empty text."""
+    """Returns the parts of 'a,b'; an empty text has none."""
     return [part for part in text.split(",") if part]
 
 

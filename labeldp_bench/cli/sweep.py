@@ -1,18 +1,18 @@
-"""A sweep: the cells that a command line and an experiment spell, without those that are done.
+"""A run or a sweep: the cells that a command line and an experiment spell, without those done.
 
 Hydra's own sweeper knows one Cartesian product; a paper's table is a list of blocks, each fixed
 overrides plus a grid.
 """
 
 import hashlib
+import itertools
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -22,13 +22,17 @@ from labeldp.support.progress import say
 from labeldp.support.validate import InputError, check_number
 from labeldp_bench.cli.errors import one_line
 from labeldp_bench.cli.launch import CELLS_LEFT, Job, launch
+from labeldp_bench.cli.run_summary import show_run
 from labeldp_bench.experiments.cell import Cell
-from labeldp_bench.experiments.experiment import cell_asked, with_seeds
-from labeldp_bench.experiments.grid import LOCAL, Axes, as_written, parse_axes, spelled_cells
+from labeldp_bench.experiments.compose import compose_cell, key_of
+from labeldp_bench.experiments.experiment import PROGRAM, cell_asked, scaled, with_seeds
+from labeldp_bench.experiments.grid import LOCAL, Axes, as_written, cell_specs, parse_axes
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.records.record import Records, is_done
+from labeldp_bench.records.record import CHECKPOINT, Records, is_done
+from labeldp_bench.reports.durations import say_forecast
 from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.checkout import CHECKOUT
+from labeldp_bench.support.hardware import cpu_without_torch
 from labeldp_bench.support.process import comes_from_ctrl_c
 
 NO_RERUN = (
@@ -42,71 +46,116 @@ USED_BY = {
     "encoder": "features or a network of their own (model=probe, or mechanism=pate_fm)",
     "views": "contrastive pre-training (pretrain=simclr)",
 }
-"""{group: who takes its choice}; a data set brings one for whoever does."""
+"""{group: what uses its choice}; a data set brings a default."""
 
 
-def run_sweep(config: DictConfig, arguments: Sequence[str]) -> None:
-    """Runs every cell that has no record yet, then writes the closing table and picture.
+def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
+    """Runs every cell that has no record yet, then shows what came out.
 
     Args:
-        config: of the sweep as a whole: experiment, folders, minutes.
+        config: of the command as a whole: experiment, folders, minutes; with Hydra's own node.
         arguments: of the command line, those that spell cells.
+        many: whether they are for a sweep; else they spell one cell, whose bad input raises.
 
     Raises:
         SystemExit: after everything else, with code 1 if a cell failed or a worker died, or 75
             if `minutes=` left cells for another time, or another process is at some of them.
     """
-    choices = HydraConfig.get().runtime.choices
+    choices = config.hydra.runtime.choices
     experiment = choices.get("experiment")
     if config.cells is None and config.table is not None:
         return show_arithmetic(str(experiment), arguments)
-    _check_keys(config, choices)
-    axes = parse_axes(arguments, GlobalHydra.instance().config_loader())
+    _check_keys(config, choices, many)
+    where = {key: config[key] for key in LOCAL}
     name = experiment or choices.get("sweep")
-    cells = _cells(config.cells, axes, name)
-    check_effect(axes, cells)
+    if many:
+        axes = parse_axes(arguments, GlobalHydra.instance().config_loader())
+        cells = _cells(config.cells, axes, name)
+    else:
+        axes = {key_of(text): [text] for text in arguments}
+        cells = [_announced(config, arguments, axes)]
     # They pull in pandas and torch, which a mere `--help` must not wait for.
-    from labeldp_bench.cli.sweep_summary import close_sweep
     from labeldp_bench.records.collect import find_done
-    from labeldp_bench.runs.changed_data import refuse_changed_data
     from labeldp_bench.runs.environment import environment_of
 
-    where = {key: config[key] for key in LOCAL}
+    refuse_if_none_can_run(cells)
+    check_effect(axes, cells)
+    first = cells[0]
     environment = environment_of(**where)
     out_dir = environment.out_dir
 
     def find() -> Records:
         return find_done(cells, out_dir, committed=experiment is not None and not config.rerun)
 
-    done = find()
-    refuse_changed_data(cells, done, out_dir, environment.data_dir)
+    if done := find():
+        from labeldp_bench.runs.changed_data import refuse_changed_data
+
+        refuse_changed_data(cells, done, out_dir, environment.data_dir)
     missing = [cell for cell in cells if cell.config_hash not in done]
-    refuse_if_none_can_run(missing)
-    jobs = _jobs(missing, Job([], where, started=time.time(), deadline=_deadline(config.minutes)))
-    todo = counted([len(jobs)], "job")
-    say(f"{_sources(cells, done, out_dir)}, {len(missing)} to run in {todo}")
-    settings: Any = OmegaConf.to_container(HydraConfig.get().launcher, resolve=True)
+    started, minutes = time.time(), config.minutes
+    ends = None if minutes is None else started + 60 * check_number("minutes", minutes, above=0)
+    jobs = _jobs(missing, Job([], where, many, started=started, deadline=ends))
+    if many:
+        todo = counted([len(jobs)], "job")
+        say(f"{_sources(cells, done, out_dir)}, {len(missing)} to run in {todo}")
+    elif done:
+        say("this run is done already (delete its folder to run it again)")
+    elif first.has("dataset.name"):
+        say(f"  reading {first.dataset_name}")
+    settings: Any = OmegaConf.to_container(config.hydra.launcher, resolve=True)
     try:
         failed, ended = launch(jobs, choices["hydra/launcher"], settings, out_dir)
     except (KeyboardInterrupt, Exception) as error:
         if not comes_from_ctrl_c(error):
             raise
-        left = len(cells) - len(find())
-        say(f"interrupted: {left} of {len(cells)} cells left; the same command goes on")
+        left = f"{len(cells) - len(find())} of {len(cells)} cells left; the same command goes on"
+        if not many and not (out_dir / first.folder / CHECKPOINT).is_file():
+            left = "nothing is kept of this run yet; the same command starts it again"
+        say(f"interrupted: {left}")
         raise SystemExit(130) from None
+    if not many:
+        if not find():
+            raise SystemExit(1)
+        return show_run(out_dir / first.folder)
     name = _name_of(cells, name, axes)
+    from labeldp_bench.cli.sweep_summary import close_sweep  # pictures, which one run has none of
+
     # Where two processes share the cells, the last to end writes the table of all of them.
     with only_one(out_dir / name, lambda: None):
         done = find()
         close_sweep(cells, done, out_dir, name, experiment)
     say(_sources(cells, done, out_dir))
     missing = [cell for cell in cells if cell.config_hash not in done]
-    if status := _status(len(cells), failed, missing, ended, config.minutes is not None):
+    if status := _status(len(cells), failed, missing, ended, minutes is not None):
         raise SystemExit(status)
 
 
-def _check_keys(config: DictConfig, choices: Mapping[str, str]) -> None:
-    """Refuses keys that are for one run, or that have no effect."""
+def _announced(config: DictConfig, arguments: Sequence[str], keys: Collection[str]) -> Cell:
+    """Returns the cell of one run; says what it is and how long it takes.
+
+    Where a CPU computes, it does so before torch is there.
+    """
+    cell = compose_cell(scaled(arguments, asked=keys))
+    say(cell.title)
+    if "eps" in keys and not cell.has("mechanism.eps"):
+        say(f"  eps has no effect: mechanism={cell.choices['mechanism']} has no eps")
+    out_dir = Path(str(config.out_dir)).expanduser()
+    device = cpu_without_torch(str(config.device))
+    if device is not None:
+        say_forecast(cell, out_dir, device, arguments)
+    say("  loading PyTorch")  # which takes seconds: the lines above need not wait for it
+    if device is None:
+        from labeldp_bench.support.device import describe_device, resolve_device
+
+        say_forecast(cell, out_dir, describe_device(resolve_device(str(config.device))), arguments)
+    return cell
+
+
+def _check_keys(config: DictConfig, choices: Mapping[str, str], many: bool) -> None:
+    """Refuses keys that are for a sweep, or that have no effect."""
+    for key in () if many else ("cells", "minutes"):
+        if config[key] is not None:
+            raise InputError(f"{key} is for a sweep (add -m)")
     if choices.get("experiment") and choices.get("sweep"):
         raise InputError("an experiment names its cells itself: give experiment= or sweep=")
     if config.rerun and not choices.get("experiment"):
@@ -116,53 +165,30 @@ def _check_keys(config: DictConfig, choices: Mapping[str, str]) -> None:
 def _cells(blocks: object, axes: Axes, name: str | None) -> list[Cell]:
     """Returns the cells, each once; says first what the sweep is."""
     blocks = OmegaConf.to_container(blocks) if OmegaConf.is_config(blocks) else blocks
-    spelled = spelled_cells([{}] if blocks is None else blocks, with_seeds(axes))
-    if not spelled and not axes:
+    specs = cell_specs([{}] if blocks is None else blocks, with_seeds(axes))
+    if not specs and not axes:
         raise InputError("the sweep has no cell (cells: is an empty list)")
     over = as_written({key: values for key, values in axes.items() if len(values) > 1})
     say(f"sweep: {' '.join(filter(None, [name, over])) or 'one setting'}")
     cells: dict[str, Cell] = {}
-    refused: dict[str, str] = {}
-    for one in spelled:
+    for spec in specs:
         try:
-            cell = None if one.replaced in refused else cell_asked(one, axes)
+            cell = cell_asked(spec, axes)
         except (InputError, HydraException, OmegaConfBaseException) as error:
             if not (name and axes):
                 raise
-            refused[one.replaced] = one_line(error)
-        else:
-            if cell is not None:
-                cells.setdefault(cell.config_hash, cell)
-    if refused:
-        raise _does_not_fit(str(name), axes, refused)
+            asked, having = as_written(axes), spec.replaced
+            which = f"the cells of {name} that have {having}" if having else f"every cell of {name}"
+            raise InputError(
+                f"{asked} does not fit {which}: {one_line(error)} (without {name}: "
+                f"{PROGRAM} -m {asked} dataset=... eps=...)"
+            ) from None
+        if cell is not None:
+            cells.setdefault(cell.config_hash, cell)
     if not cells:
         asked = as_written(axes)
         raise InputError(f"no cell of {name} has {asked} (each picks cells of other blocks)")
     return list(cells.values())
-
-
-def _does_not_fit(name: str, axes: Axes, refused: Mapping[str, str]) -> InputError:
-    """Returns what is said of values that some cells of an experiment or sweep cannot take.
-
-    Args:
-        name: of the experiment or sweep.
-        axes: what the command line says.
-        refused: {what these cells have in place of it: why it does not fit}.
-    """
-    which = "every cell of" if "" in refused else "the cells of"
-    having = "" if "" in refused else f" that have {' or '.join(refused)}"
-    why = next(iter(refused.values()))
-    how = f" (without {name}: python -m labeldp_bench -m {as_written(axes)} dataset=... eps=...)"
-    return InputError(
-        f"{as_written(axes)} does not fit {which} {name}{having}: {why}"
-        f"{how if 'mechanism' in axes and having else ''}"
-    )
-
-
-def _deadline(minutes: float | None) -> float | None:
-    if minutes is None:
-        return None
-    return time.time() + 60 * check_number("minutes", minutes, above=0)
 
 
 def _jobs(cells: Sequence[Cell], alike: Job) -> list[Job]:
@@ -172,13 +198,13 @@ def _jobs(cells: Sequence[Cell], alike: Job) -> list[Job]:
         cells: those to run.
         alike: has what all jobs have.
     """
-    jobs: list[Job] = []
-    before, groups = 0, grouped(cells)
-    for number, job in enumerate(groups, 1):
-        place = replace(alike, number=number, of=len(groups), before=before, total=len(cells))
-        jobs.append(replace(place, cells=job))
-        before += len(job)
-    return jobs
+    groups = grouped(cells)
+    alike = replace(alike, of=len(groups), total=len(cells))
+    before = itertools.accumulate(map(len, groups), initial=0)
+    return [
+        replace(alike, cells=group, number=number, before=done)
+        for number, (group, done) in enumerate(zip(groups, before, strict=False), 1)
+    ]
 
 
 def grouped(cells: Iterable[Cell]) -> list[list[Cell]]:
@@ -255,7 +281,7 @@ def show_arithmetic(experiment: str, arguments: Sequence[str]) -> None:
 
 
 def check_effect(keys: Iterable[str], cells: Sequence[Cell]) -> None:
-    """Refuses what a user asks for and no cell would heed.
+    """Refuses keys that no cell uses.
 
     That is a trainer or one of its keys where none is, or where tuning chooses in its place; and
     `encoder=` or `views=` where nothing has one.

@@ -41,6 +41,8 @@ class Cell:
     Attributes:
         config: the resolved config as plain containers, without machine-bound keys.
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
+        eps: the run's budget for each label, or for each unit; infinite where the mechanism
+            promises nothing.
         used: which of the groups `encoder` and `views` it takes something from.
         as_stated: whether its identity is by the YAML alone. That imports no class, and so no
             torch; it is for a forecast, and no folder or record may have it.
@@ -48,6 +50,7 @@ class Cell:
 
     config: dict[str, Any]
     choices: dict[str, str]
+    eps: float
     used: frozenset[str] = frozenset()
     as_stated: bool = False
 
@@ -84,8 +87,7 @@ class Cell:
         if self.config["tuning"]:
             parts.append(f"tuning={self.choices['tuning']}")
         if self.has("mechanism.eps"):
-            eps = self.setting("mechanism.eps")  # of any type, as nothing is built yet
-            parts.append(f"eps={f'{eps:g}' if isinstance(eps, int | float) else eps}")
+            parts.append(f"eps={self.eps:g}")
         elif mechanism != "none":  # the baseline promises nothing
             parts.append(NO_GUARANTEE)
         if not self.has("dataset.name"):  # synthetic data
@@ -95,11 +97,6 @@ class Cell:
         if self.noise != SEEDED:
             parts.append(f"{self.noise} noise")
         return ", ".join([*parts, *([f"budget {self.budget}"] if self.budget != PAPER else [])])
-
-    @property
-    def eps(self) -> float:
-        """The run's budget for each label, or for each unit; infinite where none is stated."""
-        return float(self.setting("mechanism.eps") or "inf")
 
     @property
     def budget(self) -> str:
@@ -178,13 +175,18 @@ class Cell:
         """Returns the objects of the run.
 
         Raises:
-            InputError: a value that its class refuses, a parameter it does not know, or a
-                pre-training that makes no sense here.
+            InputError: a value that its class refuses, a parameter it does not know, a mechanism
+                with another budget than the run, or a pre-training that makes no sense here.
         """
         chosen = [group for group in ("pretrain", "tuning") if self.config[group]]
         built = {group: self._made(group) for group in (*GROUPS, *chosen)}
         tuning = built.pop("tuning", None)
         parts = Parts(**built)
+        if parts.mechanism.eps != self.eps:
+            raise InputError(
+                f"mechanism.eps must be the run's budget, {self.eps:g}, got "
+                f"{parts.mechanism.eps:g} (give eps= alone; a YAML of your own has eps: ${{eps}})"
+            )
         if tuning is not None:
             parts = replace(parts, model=tuning.of(parts.model))
         self._check_pretrain(parts)

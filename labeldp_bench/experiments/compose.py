@@ -1,5 +1,6 @@
 """From overrides to a cell, by `hydra.compose`. Imports no torch."""
 
+import math
 import pickle
 import re
 from collections.abc import Collection, Sequence
@@ -9,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra import version
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -41,12 +46,12 @@ CHOICES = (
 CHOICE = re.compile(rf"[+~]*({'|'.join(CHOICES)})(@|=|$)")
 """Overrides that choose a file under configs/."""
 VALUE = re.compile(r"[\w.]+=")
-"""Of the others, those that set a value."""
+"""Overrides that set a value, among those that choose no file."""
 
 LARGEST_SEED = 2**63 - 1
 ENCODER = "${encoder}"
-SHARED = ("encoder", "views")
-"""Groups whose option others take into a place of their own."""
+SHARED_GROUPS = ("encoder", "views")
+"""Groups whose choice other groups include."""
 
 
 @dataclass
@@ -170,13 +175,36 @@ def _compose_choices(chosen: tuple[str, ...]) -> tuple[bytes, dict[str, str]]:
 
 def compose(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
     """Returns what Hydra composes, without Hydra's own node, and the option of each group."""
-    if not GlobalHydra.instance().is_initialized():
-        hydra.initialize_config_dir(str(CONFIGS), version_base="1.3")
-    config = hydra.compose("config", list(overrides), return_hydra_config=True)
+    config = compose_whole(overrides)
     choices = dict(config.hydra.runtime.choices)
     with open_dict(config):
         del config["hydra"]
     return config, choices
+
+
+def compose_whole(overrides: Sequence[str]) -> DictConfig:
+    """Returns what Hydra composes, with Hydra's own node."""
+    if not GlobalHydra.instance().is_initialized():
+        start()
+    return hydra.compose("config", list(overrides), return_hydra_config=True)
+
+
+def start(own: str | None = None) -> None:
+    """Makes Hydra find the files in configs/, and before them those in the folder `own`.
+
+    Raises:
+        InputError: there is no such folder.
+    """
+    version.setbase("1.3")
+    paths = create_config_search_path(str(CONFIGS))
+    if own is not None:
+        if not Path(own).is_dir():
+            raise InputError(f"--config-dir must be a folder, got {own!r}")
+        # As Hydra places what its own option names.
+        before = SearchPathQuery(provider="schema")
+        paths.prepend("command-line", f"file://{Path(own).resolve()}", before)
+    GlobalHydra.instance().clear()
+    Hydra.create_main_hydra2("labeldp_bench", paths)
 
 
 def key_of(override: str) -> str:
@@ -188,7 +216,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
     """Returns the cell of a composed config.
 
     Args:
-        config: with or without Hydra's own node.
+        config: without Hydra's own node.
         choices: which option was taken in each group, e.g. {"dataset": "mnist"}.
     """
     if not OmegaConf.is_missing(config, "mechanism") and "mechanism" in (config.mechanism or ()):
@@ -196,10 +224,10 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
             f"the YAML of mechanism={choices['mechanism']} must begin with # @package _global_, as "
             "it has keys of the whole recipe"
         )
+    eps = check_eps(config.get("eps", 1.0))
     shown = ("cells", "table")
-    local = ("hydra", *shown, *LOCAL, "minutes", "rerun", "trainer", "views", "encoder", "eps")
+    local = (*shown, *LOCAL, "minutes", "rerun", "trainer", "views", "encoder", "eps")
     plain = {str(key): _resolved(config, key) for key in config if key not in local}
-    check_eps(config.get("eps", 1.0))
     known = RunConfig.__dataclass_fields__
     for key in plain:  # `+key=value` gets past Hydra, and would be ignored
         if key not in known:
@@ -221,8 +249,10 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
             f"stages={choices['stages']} is for learner=multi_stage (mechanism=lp_2st or lp_mst), "
             f"and here mechanism={choices['mechanism']} has learner={choices['learner']}"
         )
-    # Who has a group's option in its own place, as `views@pretrain`, takes it.
-    used = {group for group in SHARED if any(key.startswith(f"{group}@") for key in choices)}
+    if "eps" not in (plain.get("mechanism") or {}):
+        eps = math.inf  # it promises nothing, so that there is no budget to keep
+    # A group may be used in another place, as `views@pretrain`.
+    used = {group for group in SHARED_GROUPS if any(key.startswith(f"{group}@") for key in choices)}
     if _takes_the_encoder(config):
         used.add("encoder")
         if choices["model"] != choices["encoder"]:
@@ -233,7 +263,7 @@ def cell_of(config: DictConfig, choices: dict[str, str]) -> Cell:
             )
     plain["budget"] = choices.get("budget") or PAPER
     taken = {group: str(choices[group]) for group in (*GROUPS, "pretrain", "tuning")}
-    return Cell(plain, taken, frozenset(used))
+    return Cell(plain, taken, eps, frozenset(used))
 
 
 def _resolved(config: DictConfig, key: Any) -> Any:

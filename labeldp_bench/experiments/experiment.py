@@ -20,7 +20,7 @@ from labeldp_bench.experiments.compose import (
     key_of,
     unknown_experiment,
 )
-from labeldp_bench.experiments.grid import Axes, Spelled, spell, spelled_cells
+from labeldp_bench.experiments.grid import Axes, CellSpec, cell_specs, spell
 from labeldp_bench.experiments.identity import PAPER
 
 
@@ -154,7 +154,7 @@ class Experiment:
 
     Attributes:
         name: what `experiment=` takes, e.g. `blockrr/table4`.
-        blocks: its cells as `spelled_cells` takes them; None for arithmetic, which has no runs.
+        blocks: its cells as `cell_specs` takes them; None for arithmetic, which has no runs.
         table: the node that makes its table; None for the usual kind.
     """
 
@@ -183,34 +183,32 @@ class Experiment:
 
 def cells_of(blocks: list[dict[str, Any]], axes: Axes) -> list[Cell]:
     """Returns the cells that blocks and the user's axes spell, scaled by a budget, each once."""
-    asked = (cell_asked(one, axes) for one in spelled_cells(blocks, with_seeds(axes)))
+    asked = (cell_asked(spec, axes) for spec in cell_specs(blocks, with_seeds(axes)))
     return list({cell.config_hash: cell for cell in asked if cell is not None}.values())
 
 
-def cell_asked(spelled: Spelled, axes: Axes) -> Cell | None:
+def cell_asked(spec: CellSpec, axes: Axes) -> Cell | None:
     """Returns a cell, scaled by a budget.
 
     None if what the user says picks other cells, or the budget has no version of this one.
     """
-    if not is_picked(spelled):
+    if spec.foreign and not _is_picked(spec):
         return None
     try:
-        return compose_cell(scaled(spelled.overrides, axes))
+        return compose_cell(scaled(spec.overrides, axes))
     except NoVersionError:
         return None
 
 
-def is_picked(spelled: Spelled) -> bool:
+def _is_picked(spec: CellSpec) -> bool:
     """Returns whether what picks cells of other blocks leaves this one as its own block has it.
 
     `eps=2` leaves a baseline without privacy as it is; `learner.projection=none` would make another
     cell, which the YAML does not list, of one that projects.
     """
-    if not spelled.foreign:
-        return True
-    own = compose_cell(spelled.own).config_hash
+    own = compose_cell(spec.own).config_hash
     try:
-        return compose_cell(spelled.overrides).config_hash == own
+        return compose_cell(spec.overrides).config_hash == own
     except (InputError, HydraException, OmegaConfBaseException):  # it cannot take the key at all
         return False
 

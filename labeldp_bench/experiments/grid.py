@@ -3,8 +3,9 @@
 import itertools
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -22,36 +23,59 @@ Axes = dict[str, list[str]]
 PLAIN = re.compile(r"(?!(?:null|true|false|nan|inf)$)[A-Za-z_][A-Za-z0-9_./+-]*|2/K", re.I)
 
 
-class Spelled(NamedTuple):
+@dataclass(frozen=True)
+class CellSpec:
     """One cell in words.
 
     Attributes:
-        overrides: all that spells it.
-        foreign: those among them that picked cells of other blocks, as its own has no such key.
-        replaced: what its block had in place of the command line's values, as `mechanism=rr,oue`.
+        values: {key: value}, all that spells it, as overrides have it.
+        listed: the values that each key has in the cell's block of a YAML.
+        foreign: keys of the command line that picked cells of other blocks, as this one's block
+            has no such key.
     """
 
-    overrides: list[str]
-    foreign: list[str]
-    replaced: str
+    values: dict[str, str]
+    listed: Axes
+    foreign: frozenset[str] = frozenset()
+
+    @property
+    def overrides(self) -> list[str]:
+        """What spells the cell."""
+        return [f"{key}={value}" for key, value in self.values.items()]
 
     @property
     def own(self) -> list[str]:
         """What spells the cell of the block itself."""
-        return [text for text in self.overrides if text not in self.foreign]
+        return [f"{key}={self.values[key]}" for key in self.values if key not in self.foreign]
+
+    @property
+    def replaced(self) -> str:
+        """What its block had in place of the command line's values, as `mechanism=rr,oue`."""
+        return as_written(
+            {key: values for key, values in self.listed.items() if self.values[key] not in values}
+        )
+
+    def restricted(self, key: str, values: list[str], picks: bool) -> "list[CellSpec]":
+        """Returns what the command line's values of a key make of the cell.
+
+        Args:
+            key: new, or one of the cell's.
+            values: that the command line gives.
+            picks: whether they pick cells; else they replace what there is.
+        """
+        if picks and key in self.values:
+            wanted = {_comparable(value) for value in values}
+            return [self] if _comparable(self.values[key]) in wanted else []
+        foreign = self.foreign | {key} if picks else self.foreign
+        return [CellSpec(self.values | {key: value}, self.listed, foreign) for value in values]
 
 
-def expand(blocks: Any, axes: Axes) -> list[list[str]]:
-    """Returns the overrides of every cell, see `spelled_cells`.
+def cell_specs(blocks: Any, axes: Axes) -> list[CellSpec]:
+    """Returns what spells every cell, each once.
 
-    >>> expand([{"set": {"eps": 1}, "grid": {"seed": [0, 1]}}], {"mechanism": ["rr"]})
+    >>> blocks = [{"set": {"eps": 1}, "grid": {"seed": [0, 1]}}]
+    >>> [spec.overrides for spec in cell_specs(blocks, {"mechanism": ["rr"]})]
     [['eps=1', 'seed=0', 'mechanism=rr'], ['eps=1', 'seed=1', 'mechanism=rr']]
-    """
-    return [cell.overrides for cell in spelled_cells(blocks, axes)]
-
-
-def spelled_cells(blocks: Any, axes: Axes) -> list[Spelled]:
-    """Returns what spells every cell.
 
     Args:
         blocks: a list of {"set": {key: value}, "grid": {key: [values]}}, both optional.
@@ -61,61 +85,22 @@ def spelled_cells(blocks: Any, axes: Axes) -> list[Spelled]:
     """
     if not isinstance(blocks, list):
         raise InputError(f"cells must be a list of blocks, got {type(blocks).__name__}")
-    told = listed = [_read(block) for block in blocks]
+    written = [_read(block) for block in blocks]
+    specs = [
+        CellSpec(dict(zip(block, values, strict=True)), block)
+        for block in written
+        for values in itertools.product(*block.values())
+    ]
     for key, values in axes.items():
         # What picks does not depend on the order of arguments: it is asked of the blocks as listed.
-        has = {_comparable(value) for block in listed for value in block.written.get(key, [])}
+        has = {_comparable(value) for block in written for value in block.get(key, [])}
         picks = has >= {_comparable(value) for value in values}
-        answers = [block.told(key, values, picks) for block in told]
-        told = [block for block in answers if block is not None]
-    return [cell for block in told for cell in block.cells()]
+        specs = [new for spec in specs for new in spec.restricted(key, values, picks)]
+    return list({(*spec.overrides, spec.replaced): spec for spec in specs}.values())
 
 
-class _Block(NamedTuple):
-    """Cells that are listed together.
-
-    Attributes:
-        written: the values that each key has in the block.
-        values: the same, after what the command line says.
-        foreign: keys that the block does not have, and whose values picked cells of other blocks.
-    """
-
-    written: Axes
-    values: Axes
-    foreign: frozenset[str] = frozenset()
-
-    def told(self, key: str, values: list[str], picks: bool) -> "_Block | None":
-        """Returns the block with the command line's values of a key; None if it has none of them.
-
-        Args:
-            key: new, or one of the block's.
-            values: that the command line gives.
-            picks: whether they pick cells; else they replace what there is.
-        """
-        kept = values
-        if picks and key in self.values:
-            wanted = {_comparable(value) for value in values}
-            kept = [value for value in self.values[key] if _comparable(value) in wanted]
-        foreign = self.foreign | {key} if picks and key not in self.values else self.foreign
-        return _Block(self.written, self.values | {key: kept}, foreign) if kept else None
-
-    def cells(self) -> Iterator[Spelled]:
-        """Yields every combination of its values."""
-        gone = {
-            key: values
-            for key, values in self.written.items()
-            if not set(self.values[key]) <= set(values)
-        }
-        for combination in itertools.product(*self.values.values()):
-            texts = {
-                key: f"{key}={value}" for key, value in zip(self.values, combination, strict=True)
-            }
-            picked = [text for key, text in texts.items() if key in self.foreign]
-            yield Spelled([*texts.values()], picked, as_written(gone))
-
-
-def _read(block: Any) -> _Block:
-    """Returns a block of a YAML, with its values as texts."""
+def _read(block: Any) -> Axes:
+    """Returns the values that each key has in a block of a YAML, as texts."""
     if not isinstance(block, dict) or set(block) - {"set", "grid"}:
         raise InputError(f"a block of cells has the keys set and grid, got {block!r}")
     written = {key: [spell(value)] for key, value in (block.get("set") or {}).items()}
@@ -123,7 +108,7 @@ def _read(block: Any) -> _Block:
         if not isinstance(values, list):
             raise InputError(f"a grid of cells has lists, got {key}: {values!r}")
         written[key] = [spell(value) for value in values]
-    return _Block(written, written)
+    return written
 
 
 def as_written(axes: Mapping[str, Iterable[str]]) -> str:

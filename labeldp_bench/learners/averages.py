@@ -11,7 +11,7 @@ from labeldp.mechanisms.groups import LocalFull
 from labeldp.mechanisms.laplace import ClippingMechanism
 from labeldp.store import LabelStore
 from labeldp.support.validate import InputError, check_choice, check_eps, check_number
-from labeldp_bench.interfaces import Averages, Fitted, Learner, Model, Session
+from labeldp_bench.interfaces import Averages, Fitted, GroupedModel, Learner, Model, Session
 
 TRUSTS = ("none", "local", "central", "local_full")
 """Who protects what: nobody; labels by each holder; labels (or all) by a curator; all by holders.
@@ -222,6 +222,8 @@ class LocalAverages(Learner):
         self, features: Tensor, store: LabelStore, mechanism: Measurement, model: Model
     ) -> tuple[Measurement, Averages]:
         """Returns the mechanism with its clip, and what averages, with its size."""
+        if not isinstance(model, GroupedModel):
+            raise InputError("learner=local_averages needs model=cubes, clusters or knn")
         num_examples, dimension = len(features), math.prod(features.shape[1:])
         if self.tuning == "fixed" or (self.tuning == "auto" and dimension > MOST_DIMENSIONS):
             return mechanism, model.averaging(None, num_examples, dimension)

@@ -18,9 +18,23 @@ from labeldp.support.validate import (
     check_integer,
     check_number,
 )
-from labeldp_bench.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.interfaces import Classifier, Learner, LinearModel, Model, Session
 from labeldp_bench.models.networks import GradientNetwork
 from labeldp_bench.training.network_gradients import NetworkGradients, nearest_point
+
+
+def linear_of(model: Model) -> LinearModel:
+    """Returns the model as a linear one.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not isinstance(model, LinearModel):
+        raise InputError(
+            f"{type(model).__name__} is not linear: learner=moments and learner=noisy_gradients "
+            "need model=ridge"
+        )
+    return model
 
 
 @dataclass(frozen=True)
@@ -49,7 +63,7 @@ class Moments(Learner):
                 "learner=moments needs mechanism=noisy_moments (use learner=single_stage for "
                 "releases of single labels)"
             )
-        model.check_linear()
+        linear_of(model)
 
     def fit(
         self,
@@ -62,7 +76,7 @@ class Moments(Learner):
         """Returns the classifier that the noisy moments give."""
         self.check(mechanism, model)
         assert isinstance(mechanism, NoisyMoments)
-        linear = model.linear(features, session)
+        linear = linear_of(model).linear(features, session)
         moments = store.release(replace(mechanism, rows=linear.rows))
         return linear.fitted(moments, mechanism.stddev)
 
@@ -112,7 +126,7 @@ class NoisyGradients(Learner):
     def check(self, mechanism: Measurement, model: Model) -> None:
         """Refuses other mechanisms, and models that are not linear."""
         answering("noisy_gradients", mechanism)
-        model.check_linear()
+        linear_of(model)
 
     def fit(
         self,
@@ -125,7 +139,7 @@ class NoisyGradients(Learner):
         """Returns the classifier with the averaged weights."""
         self.check(mechanism, model)
         curator = answering("noisy_gradients", mechanism)
-        linear = model.linear(features, session)
+        linear = linear_of(model).linear(features, session)
         released = store.release(replace(curator, rows=linear.rows)) / curator.share
         count = len(linear.rows)
         noise = curator.stddev / (curator.share * count)  # of the mean gradient

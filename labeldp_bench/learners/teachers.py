@@ -57,8 +57,8 @@ class FixMatch(Learner):
         return fitted(model, features, supervision, session, self.student)
 
 
-def check_student(model: Model) -> None:
-    """Refuses a model without epochs, and a trainer that FixMatch cannot take.
+def check_student(model: Model) -> NetworkModel:
+    """Returns the model as the network that it must be, with a trainer that FixMatch can take.
 
     Raises:
         InputError: the model is not a network, or its trainer mixes or shrinks images.
@@ -69,6 +69,7 @@ def check_student(model: Model) -> None:
             "tuning=none, or learner=single_stage)"
         )
     check_trainer(model.trainer)
+    return model
 
 
 def fitted(
@@ -88,7 +89,7 @@ def fitted(
         student: what FixMatch adds.
     """
     kind = partial(FixMatchFit, features=features, consistency=student)
-    return model.fit_by(kind, features, supervision, session)
+    return check_student(model).fit_by(kind, features, supervision, session)
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,33 @@
 """Networks and neighbour models: `network(num_classes=K, image_shape=(H, W, C))`."""
 
-from labeldp_bench.models.clusters import Clusters
-from labeldp_bench.models.convolutional import CNN, Airbench, LinearClassifier
-from labeldp_bench.models.efficientnet import EfficientNetLite
-from labeldp_bench.models.graphs import LaplaceLearning
-from labeldp_bench.models.linear_heads import Probe, Ridge
-from labeldp_bench.models.neighbours import Cubes, NearestNeighbours
-from labeldp_bench.models.networks import GradientNetwork, NetworkModel
-from labeldp_bench.models.resnets import ResNet, WideResNet
-from labeldp_bench.models.smooth_models import Eigenmaps, GraphGaussianProcess
-from labeldp_bench.models.table_models import BoostedTrees, Logistic
+from importlib import import_module
+from typing import Any
 
-__all__ = [
-    "CNN",
-    "Airbench",
-    "BoostedTrees",
-    "Clusters",
-    "Cubes",
-    "EfficientNetLite",
-    "Eigenmaps",
-    "GradientNetwork",
-    "GraphGaussianProcess",
-    "LaplaceLearning",
-    "LinearClassifier",
-    "Logistic",
-    "NearestNeighbours",
-    "NetworkModel",
-    "Probe",
-    "ResNet",
-    "Ridge",
-    "WideResNet",
-]
+MODULES = {
+    "Airbench": "convolutional",
+    "BoostedTrees": "table_models",
+    "CNN": "convolutional",
+    "Clusters": "clusters",
+    "Cubes": "neighbours",
+    "EfficientNetLite": "efficientnet",
+    "Eigenmaps": "smooth_models",
+    "GradientNetwork": "networks",
+    "GraphGaussianProcess": "smooth_models",
+    "LaplaceLearning": "graphs",
+    "LinearClassifier": "convolutional",
+    "Logistic": "table_models",
+    "NearestNeighbours": "neighbours",
+    "NetworkModel": "networks",
+    "Probe": "linear_heads",
+    "ResNet": "resnets",
+    "Ridge": "linear_heads",
+    "WideResNet": "resnets",
+}
+"""{class: its module}, which is imported when a config names the class."""
+
+
+def __getattr__(name: str) -> Any:
+    """Returns a class of this package."""
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)

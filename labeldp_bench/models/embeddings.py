@@ -262,7 +262,12 @@ class GraphModel(PretrainableModel):
         compare=False,
     )
 
-    shares_work: ClassVar[bool] = True  # the graph of all examples
+    _kept: LastResults[Any] = field(
+        default_factory=LastResults, init=False, repr=False, compare=False
+    )
+    """What was derived from the graph of all examples, for the model's next cell."""
+
+    shares_work: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -300,10 +305,6 @@ class SmoothModel(GraphModel):
         network, neighbours, initial: as `GraphModel`.
     """
 
-    _last: LastResults[Embedding] = field(
-        default_factory=LastResults, init=False, repr=False, compare=False
-    )
-
     def embedding(self, features: Tensor, count: int, session: Session) -> Embedding:
         """Returns the `count` smoothest functions over all examples.
 
@@ -312,7 +313,9 @@ class SmoothModel(GraphModel):
             count: M >= 1.
             session: where the network runs.
         """
-        return self._last.get((count, features), lambda: self._embedded(features, count, session))
+        key = "functions", count, features
+        found: Embedding = self._kept.get(key, lambda: self._embedded(features, count, session))
+        return found
 
     def _embedded(self, features: Tensor, count: int, session: Session) -> Embedding:
         if len(features) * count > LONG:

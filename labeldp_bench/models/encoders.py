@@ -87,6 +87,10 @@ class PretrainableModel(Model):
     def __post_init__(self) -> None:
         check_made("model.network", self.network, see="model")
 
+    def check_images(self, features: Tensor) -> None:
+        """Refuses images that the network cannot take; most take all."""
+        return None
+
     def pretrained(self, weights_for: WeightsFor) -> Self:
         """Returns the model with a network that starts from the weights returned for it."""
         network, weights = weights_for(self.network)

@@ -1,7 +1,7 @@
 """Learning on a graph of neighbours: Laplace learning."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,7 +12,6 @@ from torch import Tensor
 
 from labeldp.linear import held_out_rows
 from labeldp.supervision import Supervision, vote_shares
-from labeldp.support.last_results import LastResults
 from labeldp.support.validate import InputError, check_number, check_numbers
 from labeldp_bench.interfaces import Session
 from labeldp_bench.models.embeddings import GraphModel, NearestSearch, Places, joined_neighbours
@@ -129,9 +128,6 @@ class LaplaceLearning(GraphModel):
 
     penalties: Sequence[float] = (1, 3, 10, 30, 100, 300, 1000, 3000)
     held_out: float = 0.2
-    _last: LastResults[NeighbourGraph] = field(
-        default_factory=LastResults, init=False, repr=False, compare=False
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -154,7 +150,8 @@ class LaplaceLearning(GraphModel):
             places, search = self.places(features, session), self._searches[self.search]
             return NeighbourGraph.over(places, self.neighbours, search)
 
-        return self._last.get((features,), joined)
+        graph: NeighbourGraph = self._kept.get(("graph", features), joined)
+        return graph
 
     def _chosen(
         self, graph: NeighbourGraph, indices: Tensor, votes: Tensor, session: Session

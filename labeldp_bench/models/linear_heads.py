@@ -1,6 +1,6 @@
 """Linear classifiers on frozen features: a probe by any loss, and ridge regression on votes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -139,21 +139,47 @@ class Spectrum(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """Minutes of work and gigabytes, for the model's next cell."""
+class EncoderModel(PretrainableModel):
+    """A linear model on the features of a pre-trained network, which is not trained any more.
 
-    encoded: LastResults[tuple[Encoder, Tensor]] = field(default_factory=LastResults)
-    spectra: LastResults[Spectrum] = field(default_factory=LastResults)
-    directions: LastResults[tuple[Tensor, Tensor]] = field(default_factory=LastResults)
+    Features take minutes and gigabytes: the model's next cell finds them, and what was derived
+    from them.
+    """
 
-    def clear(self) -> None:
-        """Frees the memory: old features beside new ones would fill it."""
-        for each in (self.encoded, self.spectra, self.directions):
-            each.clear()
+    _encoded: LastResults[tuple[Encoder, Tensor]] = field(
+        default_factory=LastResults, init=False, repr=False, compare=False
+    )
+    _derived: LastResults[Any] = field(
+        default_factory=lambda: LastResults(2), init=False, repr=False, compare=False
+    )
+
+    shares_work: ClassVar[bool] = True
+    needs_pretraining: ClassVar[bool] = True
+
+    def precision_on(self, device: torch.device) -> str:
+        """Returns the precision of the features."""
+        return "float32"
+
+    def encoded(self, features: Tensor, session: Session) -> tuple[Encoder, Tensor]:
+        """Returns the encoder and what it makes of all examples, on the session's device."""
+
+        def encode() -> tuple[Encoder, Tensor]:
+            initial = self.initial
+            assert initial is not None, "a cell without pre-training is refused when it is built"
+            self._encoded.clear()  # old features and new ones together would fill the memory
+            self._derived.clear()
+            session.say(f"  the features of {len(features):,} examples, once")
+            return Encoder.pretrained(self.network, initial, features, session.device)
+
+        return self._encoded.get((session.device, features), encode)
+
+    def representation(self, features: Tensor, session: Session) -> Tensor:
+        """Returns the encoder's features, each example's scaled to length 1."""
+        return nn.functional.normalize(self.encoded(features, session)[1]).cpu()
 
 
 @dataclass(frozen=True)
-class Ridge(PretrainableModel):
+class Ridge(EncoderModel):
     """Fits what each release adds to a vote, linearly, on top of d features learnt without labels.
 
     The fit is linear in the releases and has one minimum. After one decomposition of the features
@@ -172,73 +198,37 @@ class Ridge(PretrainableModel):
     """
 
     penalties: Sequence[float] = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
-    _kept: _Kept = field(default_factory=_Kept, init=False, repr=False, compare=False)
-
-    shares_work: ClassVar[bool] = True  # the features of all examples, and their directions
-    needs_pretraining: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_numbers("model.penalties", self.penalties, above=0)
 
-    def precision_on(self, device: torch.device) -> str:
-        """Returns the precision of the features."""
-        return "float32"
-
     def fit(
         self, features: Tensor, supervision: Supervision, session: Session
     ) -> "RidgeClassifier":
         """Returns the classifier on the encoder's features."""
-        assert self.initial is not None, "a cell without pre-training is refused when it is built"
-        encoder, spectrum = self._prepared(self.initial, features, supervision, session)
-        penalty, weights, bias = ridge(spectrum, supervision.votes(), self.penalties)
-        session.notes["penalty"] = penalty
-        return RidgeClassifier(encoder, weights, bias)
-
-    def representation(self, features: Tensor, session: Session) -> Tensor:
-        """Returns the encoder's features, each example's scaled to length 1."""
-        return self.linear(features, session).rows
-
-    def linear(self, features: Tensor, session: Session) -> LinearOnFeatures:
-        """Returns the encoder's features, each example's scaled to length 1."""
-        assert self.initial is not None, "a cell without pre-training is refused when it is built"
-        encoder, encoded = self._encoded(self.initial, features, session)
-        rows = nn.functional.normalize(encoded).cpu()
-
-        def directions() -> tuple[Tensor, Tensor]:
-            return self._kept.directions.get((rows,), lambda: directions_of(rows, session.say))
-
-        return LinearOnFeatures(encoder, rows, session.notes, directions)
-
-    def _prepared(
-        self,
-        initial: Mapping[str, Tensor],
-        features: Tensor,
-        supervision: Supervision,
-        session: Session,
-    ) -> tuple[Encoder, Spectrum]:
-        """Returns the encoder and the directions of the examples that releases came from."""
-        encoder, encoded = self._encoded(initial, features, session)
+        encoder, encoded = self.encoded(features, session)
 
         def decompose() -> Spectrum:
-            self._kept.spectra.clear()
+            self._derived.clear()
             if encoded.shape[1] > EXACT_UP_TO:
                 session.say(f"  the directions of {encoded.shape[1]:,} features, once")
             return spectrum_of(encoded, supervision.indices)
 
-        return encoder, self._kept.spectra.get((encoded, supervision.indices), decompose)
+        spectrum = self._derived.get((encoded, supervision.indices), decompose)
+        penalty, weights, bias = ridge(spectrum, supervision.votes(), self.penalties)
+        session.notes["penalty"] = penalty
+        return RidgeClassifier(encoder, weights, bias)
 
-    def _encoded(
-        self, initial: Mapping[str, Tensor], features: Tensor, session: Session
-    ) -> tuple[Encoder, Tensor]:
-        """Returns the encoder and what it makes of all examples."""
+    def linear(self, features: Tensor, session: Session) -> LinearOnFeatures:
+        """Returns the encoder's features, each example's scaled to length 1."""
+        encoder, encoded = self.encoded(features, session)
+        rows = nn.functional.normalize(encoded).cpu()
 
-        def encode() -> tuple[Encoder, Tensor]:
-            self._kept.clear()
-            session.say(f"  the features of {len(features):,} examples, once")
-            return Encoder.pretrained(self.network, initial, features, session.device)
+        def directions() -> tuple[Tensor, Tensor]:
+            return self._derived.get((rows,), lambda: directions_of(rows, session.say))
 
-        return self._kept.encoded.get((session.device, features), encode)
+        return LinearOnFeatures(encoder, rows, session.notes, directions)
 
 
 @dataclass(frozen=True)
@@ -307,7 +297,7 @@ def ridge(
 
 
 @dataclass(frozen=True)
-class Probe(PretrainableModel):
+class Probe(EncoderModel):
     """Fits K (d + 1) numbers to what was released, on top of d features learnt without it.
 
     At small eps a release tells so little that a whole network learns its noise. The features come
@@ -338,15 +328,6 @@ class Probe(PretrainableModel):
     components: int | None = None
     powers: Sequence[float] | None = None
     iterations: int = 25
-    _last: LastResults[tuple[Encoder, Tensor]] = field(
-        default_factory=LastResults, init=False, repr=False, compare=False
-    )
-    _leading: LastResults[tuple[Tensor, Tensor]] = field(
-        default_factory=LastResults, init=False, repr=False, compare=False
-    )
-
-    shares_work: ClassVar[bool] = True  # the features of all examples
-    needs_pretraining: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -371,21 +352,17 @@ class Probe(PretrainableModel):
                 f"learner.loss={loss.name} is none (learner.loss=marginal, or model.powers=null)"
             )
 
-    def precision_on(self, device: torch.device) -> str:
-        """Returns the precision of features and classifier."""
-        return "float32"
-
     def fit(
         self, features: Tensor, supervision: Supervision, session: Session
     ) -> "ProbeClassifier":
         """Returns the classifier on the encoder's features."""
         assert supervision.refine is None, "refined targets need epochs, which a probe lacks"
         self.check_loss(supervision.loss)
-        encoder, encoded = self._encoded(features, session.device)
+        encoder, encoded = self.encoded(features, session)
         directions = None
         if self.components is not None:
             key = encoded, self.components
-            encoded, directions = self._leading.get(key, lambda: leading_directions(*key))
+            encoded, directions = self._derived.get(key, lambda: leading_directions(*key))
         inputs = with_constant(encoded[supervision.indices.to(session.device)])
         targets = supervision.targets.to(session.device)
         problem = targets, supervision.loss, supervision.num_classes, self.penalties
@@ -409,21 +386,6 @@ class Probe(PretrainableModel):
         if directions is not None:
             weights = torch.cat([directions @ weights[:-1], weights[-1:]])
         return ProbeClassifier(encoder, weights)
-
-    def representation(self, features: Tensor, session: Session) -> Tensor:
-        """Returns the encoder's features, each example's scaled to length 1."""
-        return nn.functional.normalize(self._encoded(features, session.device)[1]).cpu()
-
-    def _encoded(self, features: Tensor, device: torch.device) -> tuple[Encoder, Tensor]:
-        """Returns the encoder and its outputs for all examples."""
-
-        def encode() -> tuple[Encoder, Tensor]:
-            initial = self.initial
-            assert initial is not None, "a cell without pre-training is refused when it is built"
-            self._leading.clear()
-            return Encoder.pretrained(self.network, initial, features, device)
-
-        return self._last.get((device, features), encode)
 
 
 def scale_of(inputs: Tensor, power: float) -> Tensor:

@@ -17,6 +17,7 @@ from labeldp_bench.experiments.identity import canonical
 from labeldp_bench.records.record import (
     Record,
     Records,
+    fields_of,
     guarantee,
     is_done,
     merge_rows,
@@ -30,20 +31,9 @@ from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
 COMMITTED = CHECKOUT / "results" / "records.csv"
 PER_CLASS = CHECKOUT / "results" / "per_class.csv"
 
-COLUMNS = (
-    "dataset", "mechanism", "model", "learner", "loss", "eps", "seed", "budget", "accuracy",
-    "best_epoch_accuracy", "accuracy_sem", "bayes_accuracy", "per_class_mean", "eps_spent", "delta",
-    "trust", "private", "released_agreement", "response_accuracy", "selection", "pretrain",
-    "precision", "epochs", "trials", "n_train", "n_test", "data_sha256", "wall_seconds",
-    "images_per_second", "device", "torch_version", "git_commit", "schema_version", "draws",
-    "distribution", "task", "excess_risk", "excess_risk_sem", "bias", "variance", "test_mse",
-    "test_mse_sem", "auc", "average_precision", "normalised_log_likelihood", "calibration_error",
-    "information_bits", "config_hash", "identity",
-)  # fmt: skip
-FILLED = ("config_hash", "dataset", "mechanism", "identity", "draws", "distribution")
-NUMBERS = ("accuracy", "eps", "eps_spent", "seed", "draws", "distribution")
+COLUMNS = fields_of("column")
 DIAGNOSES = "enhancement.csv"
-CHOICES = "tuned.csv"
+TUNED = "tuned.csv"
 TUNED_NOTE = re.compile(r"tuned(?:_stage_(\d+))?")
 """The name of a note in a record that says what a stage of a tuned run was trained with."""
 ORDER = ["dataset", "model", "mechanism", "loss", "eps", "seed", "identity"]
@@ -64,7 +54,7 @@ def read_committed(path: Path = COMMITTED) -> Records:
     """
     if not path.is_file():
         return {}
-    table = read_rows(path, FILLED, NUMBERS)
+    table = read_rows(path, fields_of("filled"), fields_of("number"))
     # Column by column: asking each cell whether it is missing takes five times as long.
     columns = {
         str(name): [
@@ -82,7 +72,7 @@ def read_committed(path: Path = COMMITTED) -> Records:
     for name, diagnosis in read_diagnoses(path.with_name(DIAGNOSES)).items():
         if name in records:
             records[name]["enhancement"] = diagnosis
-    for name, chosen in read_choices(path.with_name(CHOICES)).items():
+    for name, chosen in read_choices(path.with_name(TUNED)).items():
         if name in records:
             records[name]["tuned"] = chosen
     return records
@@ -125,13 +115,13 @@ def find_done(cells: list[Cell], out_dir: Path, *, committed: bool) -> Records:
     for cell in cells:
         folder = out_dir / cell.folder
         if is_done(folder):
-            done[cell.config_hash] = record_of(cell, out_dir)
+            done[cell.config_hash] = _read_own(cell, out_dir)
         elif cell.config_hash in table:
             done[cell.config_hash] = table[cell.config_hash]
     return done
 
 
-def record_of(cell: Cell, out_dir: Path) -> Record:
+def _read_own(cell: Cell, out_dir: Path) -> Record:
     """Returns the record of a cell that is done.
 
     Raises:
@@ -181,7 +171,7 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     _write(table.sort_values(ORDER, key=_sort_key), records_csv)
     merge_diagnoses(found, records_csv.with_name(DIAGNOSES), kept)
-    merge_choices(found, records_csv.with_name(CHOICES), kept)
+    merge_choices(found, records_csv.with_name(TUNED), kept)
     order = ["dataset", "model", "mechanism", "loss", "eps", "seed", "config_hash", "class"]
     _write(new.sort_values(order, key=_sort_key), per_class_csv)
     return len(found)

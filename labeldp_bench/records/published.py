@@ -73,7 +73,7 @@ def published_of(experiment: Experiment) -> pd.DataFrame:
     return rows
 
 
-def printed_accuracies(experiment: Experiment, cells: Iterable[Cell]) -> dict[str, float]:
+def published_accuracies(experiment: Experiment, cells: Iterable[Cell]) -> dict[str, float]:
     """Returns {config_hash: the accuracy that the paper prints, in percent} of a table's cells.
 
     Values that are known to be wrong are left out. Only the experiment of a table has any: the

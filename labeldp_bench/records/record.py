@@ -21,7 +21,7 @@ from labeldp_bench.support.checkout import CHECKOUT
 
 CHECKPOINT = "checkpoint.pt"
 """The file of a run that is not done yet."""
-MENDED = "bring back an older version, by `git checkout` if it is committed, or delete it"
+WHERE_DAMAGED = "bring back an older version, by `git checkout` if it is committed, or delete it"
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def reading(path: Path) -> Iterator[None]:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError) as error:
         reason = " ".join(str(error).split())[:120]
-        raise InputError(f"{path} is damaged: {reason} ({MENDED})") from None
+        raise InputError(f"{path} is damaged: {reason} ({WHERE_DAMAGED})") from None
 
 
 def read_rows(
@@ -99,11 +99,72 @@ Record = dict[str, Any]
 """What `record.json` holds."""
 Records = dict[str, Record]
 """{config_hash: record}."""
-KEYS = {
-    "accuracy", "config_hash", "dataset", "distribution", "draws", "eps", "eps_spent", "identity",
-    "mechanism", "seed",
-}  # fmt: skip
-"""A file without these is not a record."""
+FIELDS = {
+    "dataset": "column key filled",
+    "mechanism": "column key filled",
+    "model": "column merged",
+    "learner": "column merged",
+    "loss": "column merged",
+    "eps": "column key number",
+    "seed": "column key number",
+    "budget": "column merged",
+    "accuracy": "column key number replayed",
+    "best_epoch_accuracy": "column replayed",
+    "accuracy_sem": "column replayed",
+    "bayes_accuracy": "column replayed",
+    "per_class_mean": "column replayed",
+    "eps_spent": "column key number replayed",
+    "delta": "column merged",
+    "trust": "column merged",
+    "private": "column merged",
+    "released_agreement": "column replayed",
+    "response_accuracy": "column replayed",
+    "selection": "column",
+    "pretrain": "column",
+    "precision": "column",
+    "epochs": "column",
+    "trials": "column",
+    "n_train": "column merged",
+    "n_test": "column merged",
+    "data_sha256": "column",
+    "wall_seconds": "column merged",
+    "images_per_second": "column",
+    "device": "column merged",
+    "torch_version": "column",
+    "git_commit": "column merged",
+    "schema_version": "column",
+    "draws": "column key filled number",
+    "distribution": "column key filled number",
+    "task": "column merged",
+    "excess_risk": "column replayed",
+    "excess_risk_sem": "column replayed",
+    "bias": "column replayed",
+    "variance": "column replayed",
+    "test_mse": "column replayed",
+    "test_mse_sem": "column replayed",
+    "auc": "column replayed",
+    "average_precision": "column replayed",
+    "normalised_log_likelihood": "column replayed",
+    "calibration_error": "column replayed",
+    "information_bits": "column",
+    "config_hash": "column key filled",
+    "identity": "column key filled",
+    "config": "merged",
+}
+"""{field of a record that others read: what for}, in the order of the columns.
+
+column: results/records.csv has it; filled: with a value in each row; number: with numbers alone;
+key: a file without it is not a record; merged: a record without it stays out of the tables;
+replayed: a run that is repeated has to give the same number.
+"""
+
+
+def fields_of(use: str) -> tuple[str, ...]:
+    """Returns the fields with a use, see `FIELDS`."""
+    return tuple(name for name, uses in FIELDS.items() if use in uses.split())
+
+
+KEYS = {*fields_of("key")}
 
 CHECKSUM = "checksum"
 """The key under which a record keeps the checksum of all others."""
@@ -127,7 +188,7 @@ def new_record(
         "schema_version": SCHEMA_VERSION,
         "draws": draws,
         "distribution": distribution,
-        "noise": cell.noise,  # who knows the seed can undo what is seeded
+        "noise": cell.noise,  # anyone with the seed can remove seeded noise
         "task": task,
         "dataset": dataset,
         "mechanism": identity["mechanism"],

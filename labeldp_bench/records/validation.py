@@ -9,13 +9,9 @@ from typing import Any
 
 from labeldp_bench.data.official import OFFICIAL
 from labeldp_bench.experiments.identity import PAPER, SEEDED, canonical
-from labeldp_bench.records.record import KEYS, Record
+from labeldp_bench.records.record import Record, fields_of
 
-REQUIRED = KEYS | {
-    "budget", "config", "delta", "device", "git_commit", "learner", "loss", "model", "n_test",
-    "n_train", "private", "task", "trust", "wall_seconds",
-}  # fmt: skip
-"""What tables and readers need of every run."""
+REQUIRED = {*fields_of("key"), *fields_of("merged")}
 TRUSTED = ("local", "central", "none")
 """Who sees true labels, from nobody to everybody."""
 TEST_SET = {name: [1] * OFFICIAL[name].num_classes for name in OFFICIAL} | {

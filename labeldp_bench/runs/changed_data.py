@@ -11,7 +11,7 @@ from labeldp_bench.data.images import file_of
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.records.record import Records, is_done
 
-SHOWN = 16
+DIGITS_SHOWN = 16
 """Digits of a hash that a message shows."""
 
 
@@ -32,14 +32,14 @@ def refuse_changed_data(cells: list[Cell], done: Records, out_dir: Path, data_di
         InputError: names the file, both hashes, and what to do.
     """
     drawn: dict[tuple[str, int | None], str] = {}
-    told: set[Path] = set()
+    reported: set[Path] = set()
     for cell in cells:
         then = done.get(cell.config_hash, {}).get("data_sha256")
         if then is None or not cell.has("dataset.name"):
             continue
         name = cell.setting("dataset.source") or cell.setting("dataset.name")
         path, folder = file_of(data_dir, str(name)), out_dir / cell.folder
-        if path in told or not path.is_file():
+        if path in reported or not path.is_file():
             continue
         limited = cell.setting("dataset.limit_train") or cell.setting("dataset.limit_test")
         key = (cell.data_name, cell.seed if limited else None)
@@ -49,13 +49,13 @@ def refuse_changed_data(cells: list[Cell], done: Records, out_dir: Path, data_di
             drawn[key] = str(dataset.draw(data_dir, seed).sha256)
         if drawn[key] == then:
             continue
-        hashes = f"data_sha256 is {drawn[key][:SHOWN]} now, {then[:SHOWN]} then"
+        hashes = f"data_sha256 is {drawn[key][:DIGITS_SHOWN]} now, {then[:DIGITS_SHOWN]} then"
         if is_done(folder):
             raise InputError(
                 f"{path.name} has other images or test labels than when {folder} was made: "
                 f"{hashes} (give the changed file another name, or delete the runs of the old one)"
             )
-        told.add(path)
+        reported.add(path)
         say(
             f"{path} has other images or test labels, or another order, than when the stored "
             f"results were made: {hashes} (data_dir= names another folder; rerun=true trains on "

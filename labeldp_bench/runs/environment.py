@@ -28,7 +28,7 @@ class Environment:
     checkpoint_epochs: int | None = None
     captures: bool = False
 
-    def on_own_card(self) -> "Environment":
+    def on_own_gpu(self) -> "Environment":
         """Returns the same for the process that runs: of several GPUs it takes one for itself."""
         return replace(self, device=own_gpu(self.device))
 

@@ -16,13 +16,12 @@ from torch import Tensor
 from labeldp.supervision import Classifier, Estimator, Fitted, predict
 from labeldp.support.files import writing
 from labeldp_bench.data.bundle import DataBundle
-from labeldp_bench.interfaces import Epoch
-from labeldp_bench.training.trainer import SELECTIONS
+from labeldp_bench.interfaces import SELECTIONS, Epoch
 
 PROBABILITY_SCORES = ("auc", "average_precision", "normalised_log_likelihood", "calibration_error")
 """Names of the fields in records and of the columns in tables."""
-BINS = 10
-SMALLEST = 1e-15
+CALIBRATION_BINS = 10
+SMALLEST_PROBABILITY = 1e-15
 """A probability below counts as this: the log-likelihood of a certain and wrong one is finite."""
 
 
@@ -73,13 +72,13 @@ def _normalised_log_likelihood(
     entropy = -float(np.log(shares[true]).mean())
     if entropy <= 0:  # one class alone
         return None
-    chosen = np.clip(predicted[np.arange(len(true)), true], SMALLEST, 1)
+    chosen = np.clip(predicted[np.arange(len(true)), true], SMALLEST_PROBABILITY, 1)
     return 1 + float(np.log(chosen).mean()) / entropy
 
 
 def _calibration_error(predicted: NDArray[np.float64], event: NDArray[np.bool_]) -> float:
     order = np.argsort(predicted, kind="stable")
-    bins = [part for part in np.array_split(order, BINS) if len(part)]
+    bins = [part for part in np.array_split(order, CALIBRATION_BINS) if len(part)]
     distances = [len(b) * abs(predicted[b].mean() - event[b].mean()) for b in bins]
     return float(np.sum(distances)) / len(predicted)
 

@@ -1,4 +1,4 @@
-"""A job: cells that share data and model, their trials in worker processes, and failures."""
+"""Cells that share data and model run together: trials in worker processes, and failures."""
 
 import contextlib
 import math
@@ -28,24 +28,22 @@ from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.data.images import count_examples, file_of
 from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.experiments.identity import SEEDED
-from labeldp_bench.interfaces import Model, NetworkFactory
-from labeldp_bench.pretraining.weights import pretrained
+from labeldp_bench.interfaces import Model, NetworkFactory, Pretrainable
 from labeldp_bench.records.record import CHECKPOINT, is_done
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.result import Outcome
 from labeldp_bench.runs.run import Run, TrialData, record, run_trial, share_data_and_model
 from labeldp_bench.support.device import DeviceLost, device_failed, device_lost, out_of_memory
 from labeldp_bench.support.process import comes_from_ctrl_c, ignoring_ctrl_c, keep_memory
-from labeldp_bench.training.fit import IMAGE_AXES
 
-TRAINED = (
+LESS_MEMORY_TRAINED = (
     "free the device of other work, take a smaller model, or device=cpu; the batch size is part of "
     "the recipe"
 )
-NOT_TRAINED = "free the machine of other work, or take fewer classes or examples"
+LESS_MEMORY = "free the machine of other work, or take fewer classes or examples"
 """What to do where memory ran out, with and without a network."""
 TELLS_NO_LABEL = (InputError, ReleaseError, OSError)
-"""Errors whose words are ours, or the system's."""
+"""Errors whose message quotes no label: it is ours, or the system's."""
 ReportFailure = Callable[[Cell, Path, Exception], None]
 """Called with a cell that failed, its folder and the reason."""
 
@@ -66,7 +64,7 @@ def write_failure(cell: Cell, folder: Path, error: Exception) -> None:
     with contextlib.suppress(CannotWrite):  # a full disk, which may be the failure itself
         write_text(path, trace)
     if out_of_memory(error):
-        text = f"out of memory ({TRAINED if cell.has('trainer') else NOT_TRAINED})"
+        text = f"out of memory ({LESS_MEMORY_TRAINED if cell.has('trainer') else LESS_MEMORY})"
     elif not isinstance(error, InputError):
         text = f"{type(error).__name__}: {text} (see {path})"
     say(f"error: {cell.title}: {text}", sys.stderr)
@@ -79,8 +77,8 @@ def raise_or_write_failure(cell: Cell, folder: Path, error: Exception) -> None:
     write_failure(cell, folder, error)
 
 
-SHARE = 0.8
-"""Of the free memory that one run may take."""
+MEMORY_SHARE = 0.8
+"""Largest share of the free memory that one run may take."""
 
 
 def check_memory(cell: Cell, parts: Parts, data_dir: Path) -> None:
@@ -102,7 +100,7 @@ def check_memory(cell: Cell, parts: Parts, data_dir: Path) -> None:
         return
     squares = 2 if isinstance(parts.mechanism, LabelMechanism) else 1
     needed, free = 8 * classes * (examples + squares * classes), free_memory()
-    if needed > SHARE * free:
+    if needed > MEMORY_SHARE * free:
         raise InputError(
             f"dataset.num_classes={classes} with {examples:,} examples needs "
             f"{needed / 1e9:,.1f} GB for N x K and K x K numbers, and {free / 1e9:,.1f} GB are "
@@ -257,22 +255,22 @@ def run_cells(
                 f"run_cells takes cells of the same data, model and seed, got {len(kinds)} kinds "
                 "(call it once for each)"
             )
-    job = Job(environment, fail)
+    batch = Batch(environment, fail)
     with ExitStack() as locks:
         for cell in cells:
-            job.add(cell, locks)
+            batch.add(cell, locks)
         try:
-            job.run()
+            batch.run()
         except KeyboardInterrupt:
-            for run in job.runs:
+            for run in batch.runs:
                 if (file := run.folder / CHECKPOINT).is_file():
                     say(f"{run.cell.title}: kept in {file} up to its last save; the same command "
                         "goes on from there")  # fmt: skip
             raise
-    return job.failed
+    return batch.failed
 
 
-class Job:
+class Batch:
     """Cells that share data, model and seed, while they run.
 
     Args:
@@ -377,8 +375,11 @@ class Job:
         pretraining = parts.pretrain
         if pretraining is None:
             return parts.model, {}
+        from labeldp_bench.pretraining.weights import pretrained  # networks, which few runs have
+
         data, recipe, where = trial_data.of(0), cell.pretrain_recipe, self.environment
         _check_images(cell, data)
+        assert isinstance(parts.model, Pretrainable), "a cell without a network is not built"
         parts.model.check_images(data.train_features)
         if pretraining.public_data is None:
             recipe["data"] = data.sha256
@@ -428,6 +429,8 @@ class Job:
 
 def _check_images(cell: Cell, data: DataBundle) -> None:
     """Refuses to pre-train on anything but images, before a public data set is read for it."""
+    from labeldp_bench.training.fit import IMAGE_AXES
+
     if data.train_features.dim() != IMAGE_AXES:
         raise InputError(
             f"pretrain={cell.choices['pretrain']} needs images of shape (N, H, W, C), and "

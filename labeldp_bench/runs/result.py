@@ -203,7 +203,7 @@ def record_of(
     return new_record(
         cell,
         dataset=data.name,
-        eps=mechanism.eps,
+        eps=cell.eps,
         task=data.task,
         **_scores(outcome, data),
         **(dict.fromkeys(PROBABILITY_SCORES) | outcome.probability_scores),
@@ -213,7 +213,7 @@ def record_of(
         distribution=outcome.distribution,
         delta=outcome.delta,
         trust=outcome.trust,
-        private=mechanism.private and math.isfinite(mechanism.eps),
+        private=mechanism.private and math.isfinite(cell.eps),
         released_agreement=mean(outcome.agreements),
         response_accuracy=mean(outcome.responses),
         selection=recipe.selection if recipe else "last",

@@ -20,15 +20,13 @@ from labeldp.support.validate import (
     check_made,
     check_number,
 )
-from labeldp_bench.interfaces import Session
+from labeldp_bench.interfaces import SELECTIONS, Session
 from labeldp_bench.training.augment import Augmentation, Mixing, Mixup
 from labeldp_bench.training.fit import INFERENCE_BATCH, Fit
 from labeldp_bench.training.images import Pixels, check_pixels, shrunk
 from labeldp_bench.training.resolution import Resolution, check_resolution, scale_of
 from labeldp_bench.training.schedules import Schedule
 
-SELECTIONS = {"last": 1, "mean_last_10": 10, "best_validation": 1}
-"""{rule: how many of the last epochs the reported accuracy is the mean of}."""
 PRECISIONS = ("auto", "bf16", "float32")
 
 

@@ -15,9 +15,7 @@ import numpy as np
 import pandas as pd
 
 from labeldp_bench.experiments.cell import Cell
-from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.experiments.experiment import Experiment
-from labeldp_bench.experiments.grid import expand
+from labeldp_bench.experiments.experiment import Experiment, cells_of
 from labeldp_bench.learners.averages import Problem, along, exponents, without_privacy
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.rendering import Part, number_text
@@ -192,8 +190,7 @@ def read_series(experiment: Experiment) -> list[Series]:
         if kind == "along":
             fixed = block["set"].items()
             key = f"along {sorted((k, v) for k, v in fixed if KINDS.get(k) not in ('N', 'eps'))}"
-        for overrides in expand([block], {}):
-            cell = compose_cell(overrides)
+        for cell in cells_of([block], {}):
             data = cell.config["dataset"]
             series = found.setdefault((key, data["target_seed"]), Series(kind))
             x = {"eps": eps_of(cell), "K": data.get("num_classes")}.get(kind, data["n_train"])

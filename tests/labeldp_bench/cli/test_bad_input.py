@@ -9,6 +9,7 @@ from tests.shell import NPZ, quick
 COMMANDS = {
     "eps=abc": "eps 'abc'",
     "eps=null": "eps null",
+    "eps=1 mechanism.eps=2": "mechanism.eps 1 2 eps=",
     "eps=0": "eps 0.0 eps=inf",
     "-m eps=0,1": "eps 0.0",
     "budget.rules=[]": "budget.rules",

@@ -16,11 +16,11 @@ from labeldp.support.validate import InputError
 from labeldp_bench.cli.sweep import grouped
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.experiments.grid import expand
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from tests.conftest import TINY_CIRCLE
 from tests.shell import HANGS, quick, records_under, start, untimed
+from tests.spelling import expand
 
 EIGHT = ["-m", *TINY_CIRCLE, "mechanism=rr,rappor", "eps=0.5,1", "seed=0,1"]
 # Eight cells in four jobs, each of a tenth of a second at least.

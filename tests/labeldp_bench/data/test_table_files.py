@@ -11,7 +11,7 @@ from labeldp.information import information
 from labeldp.io.columns import encoded
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.support.validate import InputError
-from labeldp_bench.cli.sweep_summary import show_run
+from labeldp_bench.cli.run_summary import show_run
 from labeldp_bench.data.tables import OwnTable, RTable
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.records.record import read_record

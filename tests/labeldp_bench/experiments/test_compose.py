@@ -11,7 +11,7 @@ from labeldp_bench.experiments.compose import (
     experiment_names,
 )
 from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.experiments.grid import expand
+from tests.spelling import expand
 
 OWN = (
     ["dataset=cifar10", "mechanism=lp_2st", "stages=halves", "budget=quick", "seed=3"],

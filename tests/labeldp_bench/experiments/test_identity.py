@@ -1,9 +1,10 @@
 """An identity sees every value that a run uses, and older records keep their cells."""
 
+from dataclasses import replace
+
 import pytest
 import yaml
 
-from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.identity import OURS, defaults_of, reference_values
 from labeldp_bench.support.checkout import CONFIGS
@@ -56,7 +57,7 @@ def test_a_changed_default_in_code_changes_the_identity(monkeypatch):
     cell = compose_cell(PROBE)
     before, recipe = cell.config_hash, cell.pretrain_recipe
     changed_default(monkeypatch, "Affine", "angle", 0.8)
-    fresh = Cell(cell.config, cell.choices)
+    fresh = replace(cell)
     assert fresh.config_hash != before
     assert fresh.pretrain_recipe != recipe
 
@@ -66,7 +67,7 @@ def test_a_parameter_without_a_reference_value_is_part_of_the_identity(monkeypat
     cell = compose_cell(PROBE)
     before = cell.config_hash
     monkeypatch.delitem(reference_values()["Affine"], "shear")
-    fresh = Cell(cell.config, cell.choices)
+    fresh = replace(cell)
     assert fresh.identity["pretrain.trainer.augment"][0]["shear"] == 0.35
     assert fresh.config_hash != before
 
@@ -76,7 +77,7 @@ def test_a_default_of_the_optimizer_is_part_of_the_identity(monkeypatch):
     cell = compose_cell(["dataset=mnist", "mechanism=rr"])
     before = cell.config_hash
     changed_default(monkeypatch, "Adam", "betas", [0.5, 0.5])
-    fresh = Cell(cell.config, cell.choices)
+    fresh = replace(cell)
     assert fresh.config_hash != before
     assert fresh.identity["trainer.optimizer.betas"] == [0.9, 0.999]
 

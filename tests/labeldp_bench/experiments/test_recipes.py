@@ -9,7 +9,6 @@ import torch
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.experiments.grid import expand
 from labeldp_bench.reports.naming import setting_of
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
@@ -18,6 +17,7 @@ from labeldp_bench.training.images import pixel_scale
 from labeldp_bench.training.trainer import Trainer
 from tests.conftest import CHECKOUT
 from tests.shell import NPZ
+from tests.spelling import expand
 
 CPU = torch.device("cpu")
 EXPERIMENTS = CHECKOUT / "configs" / "experiment"

@@ -31,9 +31,6 @@ class Weights:
 class RawLinear:
     """A linear model on the features as they are."""
 
-    def check_linear(self):
-        return None
-
     def linear(self, features, session):
         self.rows = features
         return self

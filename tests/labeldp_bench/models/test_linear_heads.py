@@ -95,7 +95,7 @@ def test_directions_are_found_once_and_said_where_they_take_long(monkeypatch):
     model = Ridge(LinearClassifier, initial={})
     for seed in (0, 0, 1):
         rows = torch.randn((50, 12), generator=torch.Generator().manual_seed(seed))
-        monkeypatch.setattr(Ridge, "_encoded", lambda *_, rows=rows: (None, rows))
+        monkeypatch.setattr(Ridge, "encoded", lambda *_, rows=rows: (None, rows))
         linear = model.linear(rows, Session(0, torch.device("cpu"), say=said.append))
         rows = linear.rows.double()
         moments = rows.T @ torch.eye(50)[:, :3].double()

@@ -125,7 +125,7 @@ def test_a_forecast_waits_for_no_torch():
 import sys
 from pathlib import Path
 from labeldp_bench.reports.durations import say_forecast
-from labeldp_bench.cli.main import compose_cell
+from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.support.hardware import cpu_without_torch
 given = ["mechanism=rappor", "dataset=cifar100"]
 say_forecast(compose_cell(given), Path("none"), cpu_without_torch("cpu"), given)

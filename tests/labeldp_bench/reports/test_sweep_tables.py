@@ -8,7 +8,7 @@ import pytest
 
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.records.published import printed_accuracies
+from labeldp_bench.records.published import published_accuracies
 from labeldp_bench.reports.rendering import markdown_of
 from labeldp_bench.reports.sweeps import risk_frame, risk_parts, settings, sweep_frame, sweep_parts
 from tests.shell import quick, records_under
@@ -71,11 +71,11 @@ def test_only_the_cells_of_a_table_have_published_values():
     # A figure's cell differs from the table's in settings that the paper's rows do not name.
     table = read_experiment("vector_approximation/table1a")
     cells = [cell for cell in table.cells() if cell.identity.get("mechanism.eps") == 2]
-    found = printed_accuracies(table, cells)
+    found = published_accuracies(table, cells)
     assert {found[cell.config_hash] for cell in cells if cell.seed == 0 and
             cell.config_hash in found} == {97.7, 97.6, 97.4}  # fmt: skip
     figure = read_experiment("blockrr/figure2")
-    assert printed_accuracies(figure, figure.cells()) == {}
+    assert published_accuracies(figure, figure.cells()) == {}
 
 
 def test_a_mean_of_risks_has_the_interval_over_its_seeds():

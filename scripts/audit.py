@@ -1,12 +1,12 @@
-"""Privacy audit of one mechanism: what it claims, what is found, whether the claim holds.
+"""Privacy audit of one mechanism: what it claims, whether its formula holds, what draws show.
 
     python scripts/audit.py mechanism=rappor eps=1 num_classes=10
     python scripts/audit.py mechanism=subset_selection eps=2 num_classes=100 mechanism.size=5
 
-As `labeldp audit`, for every file in configs/mechanism. Exit status 0: the claim holds, or there is
-none; 1: it does not; 2: bad input. Further keys: `prior=[0.5,0.3,0.2]` (global), `draws` (of each
-sampler), `seed`, and every parameter as `mechanism.<name>`. `mechanism=histogram` is the noisy
-histogram of held-out labels. See docs/audits.md.
+As `labeldp audit`, for every file in configs/mechanism. Exit status 0: nothing contradicts the
+claim, or there is none; 1: it does not hold; 2: bad input. Further keys: `prior=[0.5,0.3,0.2]`
+(global), `draws` (of each sampler), `seed`, and every parameter as `mechanism.<name>`.
+`mechanism=histogram` is the noisy histogram of held-out labels. See docs/audits.md.
 """
 
 import contextlib

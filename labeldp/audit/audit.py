@@ -265,7 +265,9 @@ class Audit:
             lines += _power(found, self.claimed)
         if self.faults:
             return [*lines, "verdict    the claim DOES NOT HOLD: " + "; ".join(self.faults)]
-        return [*lines, f"verdict    the claim holds{', and is tight' if self.is_tight else ''}"]
+        tight = ", and is tight" if self.is_tight else ""
+        draws = "; no fault found by draws" if self.sampled else ""
+        return [*lines, f"verdict    the claim holds{tight}, by the formula{draws}"]
 
 
 def _power(found: Sampled, claimed: float) -> list[str]:

@@ -5,7 +5,8 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,12 +29,12 @@ MEASURED_CALLS = 3
 TABLE = 12
 """A table with more rows or columns is not printed."""
 PROBE = 4096
-"""Labels of the first two calls, at most."""
-SIZES = (1, 2, 5, 20, 100, 500, 3000)
+"""Labels of the first two calls, at most, and of those that only make `MANY` full."""
+SIZES = tuple(2**power for power in range(13))
 """Of small calls."""
 WITHOUT_REPEATS = 100
 """Labels of a call that are hardly ever drawn twice; outputs that are kept need as many."""
-MOST_CALLS = 300
+MOST_CALLS = 600
 """Of one size."""
 ENDS = (1, 64)
 """How many rows count as the first, or the last, of a call."""
@@ -44,21 +45,25 @@ FEW_LABELS = 4
 NEIGHBOURS = ((2, 0), (60, 0), (60, 30), (250, 249))
 """Labels of a call, and the place of the only one that changes between calls."""
 NEIGHBOUR_CALLS = 240
+ROUNDS = 200
+"""Calls of one class, of each size."""
+MANY = 2**20 + PROBE
+"""Labels in total after which calls are looked at once more."""
+PATIENCE = 10.0
+"""Seconds for one class and for `MANY`, or as many as the randomiser took for all before."""
 GENERATORS = ("generator", "gen", "rng", "random_state", "stream")
 """What a second argument is called that takes a NumPy Generator."""
 
 Randomiser = Callable[[NDArray[np.int64]], ArrayLike]
 Elsewhere = Callable[[NDArray[np.int64], bool], ArrayLike]
+Pair = tuple[Outputs, NDArray[np.int64]]
+"""Outputs, and the labels that they may tell."""
+Look = tuple[str, Outputs, NDArray[np.int64]]
+"""The same, and where they come from."""
 
 
-@dataclass(frozen=True)
-class Leak:
-    """What one look at a randomiser found.
-
-    Attributes:
-        where: which outputs were looked at.
-        bound: eps of one call is at least this.
-    """
+class Leak(NamedTuple):
+    """Which outputs were looked at, and what eps of one call is at least by them."""
 
     where: str
     bound: float
@@ -93,6 +98,7 @@ class VerifiedClaim:
             `row_independence_test`.
         faults: what the same noise on neighbouring labels contradicts, see `same_noise`.
         notes: what else the reader must know, a line each.
+        unseen: faults that nothing here would have shown, a line each.
     """
 
     claimed: float
@@ -114,6 +120,7 @@ class VerifiedClaim:
     apart: float = 1.0
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
     @property
     def is_table(self) -> bool:
@@ -127,7 +134,7 @@ class VerifiedClaim:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing contradicts the claim."""
+        """Whether nothing contradicts the claim; only of a table does that prove it."""
         if self.exact is not None and self.calls * self.exact > self.claimed + TOLERANCE:
             return False
         if self.leaks or self.faults or self.apart < statistics.LEVEL:
@@ -135,16 +142,18 @@ class VerifiedClaim:
         is_own = self.noise in ("table", "fresh", "kept")
         return is_own and max(self.bound, self.bound_of_calls) <= self.claimed
 
+    @property
+    def verdict(self) -> str:
+        """`holds` (exactly, of a table), `no fault found` (by draws) or `does not hold`."""
+        if not self.holds:
+            return "does not hold"
+        return "holds" if self.is_table else "no fault found"
+
     def as_json(self) -> dict[str, Any]:
         """Returns what a program needs, as JSON's own types; infinity is the text "inf"."""
-        found: dict[str, Any] = {"holds": self.holds} | {
-            key: getattr(self, key)
-            for key in (
-                "claimed", "delta", "num_classes", "calls", "exact", "bound", "bound_of_calls",
-                "power", "rarity", "draws", "made", "seconds", "noise", "apart", "faults", "notes",
-            )
-        }  # fmt: skip
-        found["looks"] = [{"where": look.where, "bound": look.bound} for look in self.looks]
+        found = {"verdict": self.verdict, "holds": self.holds} | vars(self)
+        del found["table"], found["values"]
+        found["looks"] = [look._asdict() for look in self.looks]
         return {key: "inf" if value == math.inf else value for key, value in found.items()}
 
     def lines(self) -> list[str]:
@@ -160,31 +169,25 @@ class VerifiedClaim:
         if not self.is_table:
             lines += self._sampled()
         lines += self._table()
-        return [*lines, self._verdict()]
+        if self.verdict == "no fault found":
+            lines += [f"not seen   {self.unseen[0]}", *(f"           {e}" for e in self.unseen[1:])]
+        return [*lines, f"verdict    {self._verdict()}"]
 
     def _sampled(self) -> list[str]:
-        seen = "" if self.bound else "no loss seen: "
-        lines = [
-            f"found      {seen}eps >= {self.bound:.4g} for one call, with {CONFIDENCE:.0%} "
-            "confidence"
-        ]
+        seen = f"{'' if self.bound else 'no loss seen: '}eps >= {self.bound:.4g} for one call"
+        lines = [f"found      {seen}, with {CONFIDENCE:.0%} confidence"]
         leaks = sorted(self.leaks, key=lambda each: -each.bound)
         for look in leaks[:3]:
             lines.append(f"           LEAK: eps >= {look.bound:.4g} in {look.where}")
-        lines.append(
-            f"           {len(leaks) or 'no'} leaks in {len(self.looks)} more looks: first call, "
-            "small calls,\n           first and last rows, neighbouring data sets, calls before"
-        )
-        power, rarity = "too few guesses to find any eps", "no rare output would be found"
+        power = "too few guesses to find any eps"
         if math.isfinite(self.power):
             power = f"a true eps of {self.power:.3g} or more is found 90 times in 100"
-        if self.rarity < 1:
-            share = f"1 draw in {1 / self.rarity:,.0f}"
-            rarity = f"an output that names its label is found if {share} or more is such a one"
         lines += [
+            f"           {len(leaks) or 'no'} leaks in {len(self.looks)} more looks: first call, "
+            "small calls,\n           calls of one class, first and last rows, neighbouring data "
+            "sets, calls before",
             f"looked at  {self.draws:,} labels in {self.made:,} calls, {self.seconds:.0f} s",
             f"power      {power}",
-            f"rarity     {rarity}",
             f"noise      {self._noise()}",
         ]
         if self.apart < statistics.LEVEL:
@@ -227,21 +230,19 @@ class VerifiedClaim:
 
     def _verdict(self) -> str:
         if not self.holds:
-            return "verdict    the claim DOES NOT HOLD"
+            return "the claim DOES NOT HOLD"
         if self.is_table:
-            return "verdict    the claim holds"
-        if self.calls > 1 and self.noise == "fresh":
-            needed = (
-                f"eps = {self.claimed / self.calls:.4g} for each of {self.calls} calls, and one "
-                f"call shows {self.bound:.4g}"
-            )
-            if self.calls * self.bound > self.claimed and not self.delta:
-                return (
-                    f"verdict    the claim can hold only if calls share noise: independent ones "
-                    f"need {needed}"
-                )
-            return f"verdict    nothing contradicts the claim; it needs {needed}"
-        return "verdict    nothing contradicts the claim (draws can refute it, never prove it)"
+            return "the claim holds"
+        found = "no fault found" if self.exact is None else "the formula holds; no fault in draws"
+        if self.calls == 1 or self.noise != "fresh":
+            return f"{found} (draws can refute a claim, never prove it)"
+        needed = (
+            f"eps = {self.claimed / self.calls:.4g} for each of {self.calls} calls, and one call "
+            f"shows {self.bound:.4g}"
+        )
+        if self.calls * self.bound > self.claimed and not self.delta:
+            return f"the claim can hold only if calls share noise: independent ones need {needed}"
+        return f"{found}; the claim needs {needed}"
 
 
 def verify(
@@ -270,7 +271,8 @@ def verify(
         randomiser: a function, a `ClassMechanism`, or probabilities (K, V), row = true label.
         num_classes: K >= 2.
         eps: claimed, > 0 and finite.
-        draws: labels given to the function in total, about.
+        draws: labels whose outputs are looked at, about; before the last ones it is given others,
+            until there are a million or `PATIENCE` ends.
         calls: how often it is called on the same labels, such as epochs; the claim covers all.
         delta: of the claim, in [0, 1).
         memoised: whether it is documented that the same labels get the same outputs again.
@@ -284,9 +286,13 @@ def verify(
     check_request(num_classes, eps, draws, calls)
     check_number("delta", delta, low=0.0, high=1.0)
     if isinstance(randomiser, ClassMechanism):
+        noise = seeding.generator(seed, "verify", "noise")
+
+        def sampler(labels: NDArray[np.int64]) -> ArrayLike:
+            return randomiser.release(torch.from_numpy(labels), num_classes, noise).numpy()
+
+        found = _sampled(_Asked(sampler, num_classes, seed), eps, draws, calls, delta)
         exact = None if delta else exact_epsilon(randomiser, num_classes)  # of pure eps
-        asked = _Asked(_draws_of(randomiser, num_classes, seed))
-        found = _sampled(asked, num_classes, eps, draws, calls, delta, seed)
         return replace(found, exact=exact)
     if not callable(randomiser):
         if delta and calls > 1:
@@ -294,11 +300,11 @@ def verify(
         exact, table = _exact(randomiser, num_classes, delta)
         values = tuple(range(table.shape[1])) if table is not None else ()
         return VerifiedClaim(eps, delta, num_classes, calls, exact, table, values)
-    asked = _Asked(randomiser, memoised, elsewhere)
-    found = _sampled(asked, num_classes, eps, draws, calls, delta, seed)
+    asked = _Asked(randomiser, num_classes, seed, memoised, elsewhere)
+    found = _sampled(asked, eps, draws, calls, delta)
     if not takes_generator(randomiser):
         return found
-    faults, looks = same_noise(randomiser, num_classes, _stream(seed), asked.is_of_one)
+    faults, looks = same_noise(randomiser, num_classes, asked.order, asked.is_of_one)
     notes = (*found.notes, *(f"look at this: {look}" for look in looks))
     return replace(found, faults=tuple(faults), notes=notes)
 
@@ -310,12 +316,6 @@ def check_request(num_classes: int, eps: float, draws: int, calls: int, before: 
         raise InputError(f"{before}eps must be finite: {before}eps=inf claims nothing")
     check_integer(f"{before}calls", calls, low=1)
     check_integer(f"{before}draws", draws, low=100 * num_classes)
-
-
-def _draws_of(mechanism: ClassMechanism, num_classes: int, seed: int) -> Randomiser:
-    """Returns a mechanism's sampler as a function of labels alone."""
-    noise = seeding.generator(seed, "verify", "noise")
-    return lambda labels: mechanism.release(torch.from_numpy(labels), num_classes, noise).numpy()
 
 
 def _exact(
@@ -362,18 +362,24 @@ class _Asked:
     """A randomiser, how often it was asked, and what its answers looked like.
 
     Attributes:
+        order: of the labels that it is given.
         labels, made: given and calls made in total.
+        seconds: that it took.
         notes: what was noticed of the function.
     """
 
     def __init__(
         self,
         randomiser: Callable[..., ArrayLike],
+        num_classes: int,
+        seed: int,
         memoised: bool = False,
         elsewhere: Elsewhere | None = None,
     ) -> None:
-        self.memoised, self.elsewhere = memoised, elsewhere
+        self.num_classes, self.memoised, self.elsewhere = num_classes, memoised, elsewhere
+        self.order = np.random.Generator(np.random.PCG64(seeding.derive(seed, "verify")))
         self.labels = self.made = 0
+        self.seconds = 0.0
         self.notes: list[str] = []
         self._forms: dict[tuple, int] = {}
         self._width: int | None = None
@@ -385,7 +391,9 @@ class _Asked:
 
     def __call__(self, labels: NDArray[np.int64]) -> Outputs:
         """Returns the outputs, whose last column says of what type and form the answer was."""
+        started = time.perf_counter()
         answer = _answer(self._function, labels)
+        self.seconds += time.perf_counter() - started
         self.labels, self.made = self.labels + len(labels), self.made + 1
         rows = np.asarray(answer)
         form = (type(answer).__name__, rows.dtype.str, rows.ndim)
@@ -401,14 +409,18 @@ class _Asked:
         code = self._forms.setdefault(form, len(self._forms))
         return Outputs.of(rows).beside(Outputs.of(np.full((len(labels), 1), code)))
 
-    def small(self, labels: NDArray[np.int64]) -> Outputs | None:
-        """Returns the outputs of a call, or None if it fails, which small ones may."""
+    def drawn(self, *shape: int) -> NDArray[np.int64]:
+        """Returns labels to ask for, each equally likely."""
+        return self.order.integers(0, self.num_classes, shape)
+
+    def each(self, calls: NDArray[np.int64]) -> list[Pair]:
+        """Returns the outputs of small calls with their labels; none if one fails."""
         try:
-            return self(labels)
+            return [(self(labels), labels) for labels in calls]
         except InputError:
-            note = f"a call of {len(labels):,} labels fails, and is not looked at"
+            note = f"a call of {calls.shape[1]:,} labels fails: such calls are not looked at"
             self.notes += [note] if note not in self.notes else []
-            return None
+            return []
 
 
 def _of_labels(randomiser: Callable[..., ArrayLike]) -> tuple[Randomiser, bool]:
@@ -482,73 +494,61 @@ def _answer(function: Randomiser, labels: NDArray[np.int64]) -> ArrayLike:
     return found
 
 
-Rows = tuple[str, Outputs, NDArray[np.int64]]
-"""Where outputs come from, the outputs, and the labels that they may tell."""
-
-
-def _sampled(
-    asked: _Asked,
-    num_classes: int,
-    eps: float,
-    draws: int,
-    calls: int,
-    delta: float,
-    seed: int,
-) -> VerifiedClaim:
-    started, order = time.perf_counter(), _stream(seed)
-    probe = order.integers(0, num_classes, min(PROBE, draws // 20))
+def _sampled(asked: _Asked, eps: float, draws: int, calls: int, delta: float) -> VerifiedClaim:
+    started, order = time.perf_counter(), asked.order
+    probe = asked.drawn(min(PROBE, draws // 20))
     first = asked(probe)
     noise = _noise(asked, first, probe)
-    learned, learned_labels = _large(asked, draws // 5, num_classes, order)
+    is_fresh = noise == "fresh"
+    learned, learned_labels = _large(asked, draws // 5)
     guesser = Guesser(learned, learned_labels, order, delta=delta)
-    others, other_labels = _large(asked, 3 * draws // 10, num_classes, order)
+    others, other_labels = _large(asked, 3 * draws // 10)
     guesses = guesser.guess(others, other_labels, order)
     level = 1 - (1 - CONFIDENCE) / 2
     bound_of_calls = 0.0
     if calls > 1:
         level = 1 - (1 - CONFIDENCE) / 4
-        played = _played(*_together(asked, draws // 4, num_classes, calls, order), order, delta)
+        played = _played(*_together(asked, draws // 4, calls), order, delta)
         bound_of_calls = played.bound(level, delta)
-    groups = [("the first call", first, probe)]
-    sizes = [size for size in SIZES if noise == "fresh" or size >= WITHOUT_REPEATS]
-    groups += _small_calls(asked, draws // 6, num_classes, sizes, order)
-    if noise == "fresh":
-        groups += _neighbours(asked, draws // 10, num_classes, order)
+    groups = [("the first call", first, probe), *_small_calls(asked, draws // 6, is_fresh)]
+    groups += _neighbours(asked, draws // 10) if is_fresh else []
+    apart = _apart(asked, min(statistics.ROWS, draws // 10), is_fresh)
+    end = time.perf_counter() + max(PATIENCE, asked.seconds)
+    groups += _one_class(asked, end) if is_fresh else []
+    groups += _late(asked, len(probe), end)
     each = 1 - (1 - CONFIDENCE) / 2 / len(groups)
     looks = tuple(
         Leak(where, _played(outputs, labels, order, delta).bound(each, delta))
         for where, outputs, labels in groups
     )
     bound = guesses.bound(level, delta)
-    table, values = _shares(learned, learned_labels, num_classes)
+    rarity = max(  # it must be seen while the guesser learns, too
+        rarest(eps, len(learned), CHOOSING, delta), rarest(eps, len(others), level, delta)
+    )
     return VerifiedClaim(
-        claimed=eps,
-        delta=delta,
-        num_classes=num_classes,
-        calls=calls,
-        exact=None,
-        table=table,
-        values=values,
+        *(eps, delta, asked.num_classes, calls, None),
+        *_shares(learned, learned_labels, asked.num_classes),
         bound=bound,
         bound_of_calls=max(bound, bound_of_calls),
         looks=looks,
         power=guesses.flagged_from(eps, level, delta),
-        rarity=max(  # it must be seen while the guesser learns, too
-            rarest(eps, len(learned), CHOOSING, delta), rarest(eps, len(others), level, delta)
-        ),
-        noise=noise,
-        apart=_apart(
-            asked, min(statistics.ROWS, draws // 10), num_classes, order, noise == "fresh"
-        ),
+        rarity=rarity,
         draws=asked.labels,
         made=asked.made,
         seconds=time.perf_counter() - started,
+        noise=noise,
+        apart=apart,
         notes=tuple(asked.notes),
+        unseen=(
+            f"an output that names its label in fewer than 1 of {1 / rarity:,.0f} draws",
+            "other sizes of calls than 1, 2, 4 to 4,096 and a few large ones",
+            "calls of one class"
+            + (", but for a few classes" if is_fresh else " (outputs are kept)"),
+            f"what begins after {asked.labels:,} labels or {asked.made:,} calls, or on some day",
+            "columns that tell a label only together, and the last bits of real noise",
+            "noise that others can predict, and what time, memory or files tell",
+        ),
     )
-
-
-def _stream(seed: int) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(seeding.derive(seed, "verify")))
 
 
 def _noise(asked: _Asked, first: Outputs, probe: NDArray[np.int64]) -> str:
@@ -570,83 +570,83 @@ def _is_constant(outputs: Outputs, labels: NDArray[np.int64]) -> bool:
     return all(len(np.unique(outputs.keys[labels == label])) == 1 for label in np.unique(labels))
 
 
-def _large(
-    asked: _Asked, size: int, num_classes: int, order: np.random.Generator
-) -> tuple[Outputs, NDArray[np.int64]]:
+def _large(asked: _Asked, size: int) -> Pair:
     """Returns the outputs of a few calls of different sizes, and their labels."""
-    labels = order.integers(0, num_classes, size)
+    labels = asked.drawn(size)
     ends = (np.array([0.4, 0.7, 0.9]) * size).astype(int)
     return Outputs.joined([asked(part) for part in np.split(labels, ends)]), labels
 
 
-def _together(
-    asked: _Asked, size: int, num_classes: int, calls: int, order: np.random.Generator
-) -> tuple[Outputs, NDArray[np.int64]]:
+def _together(asked: _Asked, size: int, calls: int) -> Pair:
     """Returns the outputs of several calls on the same labels, in one row each."""
     count = min(calls, MEASURED_CALLS)
-    labels = order.integers(0, num_classes, size // count)
-    outputs = asked(labels)
-    for _ in range(count - 1):
-        outputs = outputs.beside(asked(labels))
-    return outputs, labels
+    labels = asked.drawn(size // count)
+    return reduce(Outputs.beside, [asked(labels) for _ in range(count)]), labels
 
 
-def _small_calls(
-    asked: _Asked, budget: int, num_classes: int, sizes: list[int], order: np.random.Generator
-) -> Iterator[Rows]:
+def _small_calls(asked: _Asked, budget: int, is_fresh: bool) -> Iterator[Look]:
     """Yields the rows of small calls by size, first and last rows, and rows after other labels."""
-    classes = order.permutation(num_classes)[:FEW_LABELS]
-    ends: dict[str, list[tuple[Outputs, NDArray[np.int64]]]] = {}
-    before: list[tuple[Outputs, NDArray[np.int64]]] = []
-    for size in sizes:
-        found, last = [], None
-        for _ in range(min(MOST_CALLS, max(2, budget // len(SIZES) // size))):
-            labels = classes[order.integers(0, len(classes), size)]
-            outputs = asked.small(labels)
-            if outputs is None:
+    classes = asked.order.permutation(asked.num_classes)[:FEW_LABELS]
+    large, before = list[Pair](), list[Pair]()
+    for size in SIZES if is_fresh else [size for size in SIZES if size >= WITHOUT_REPEATS]:
+        count = min(MOST_CALLS, max(2, budget // len(SIZES) // size))
+        labels = classes[asked.order.integers(0, len(classes), (count, size))]
+        own = asked.each(labels)
+        yield from _look(f"calls of {size:,} labels", own)
+        before += [(outputs, last) for (outputs, _), last in zip(own[1:], labels, strict=False)]
+        large += own if size >= LARGE else []
+    for count in ENDS:
+        for which, rows in (("first", slice(count)), ("last", slice(-count, None))):
+            ends = [(outputs[rows], labels[rows]) for outputs, labels in large]
+            yield from _look(f"the {which} {count} rows of a call", ends)
+    yield from _look("the labels of the call before", before)
+
+
+def _one_class(asked: _Asked, end: float) -> Iterator[Look]:
+    """Yields a row of calls in which all the others are of one class, as that row often is.
+
+    Of each call one row only: a mechanism may learn from all of them together what they are.
+    """
+    others = 1 + asked.order.permutation(asked.num_classes - 1)[: FEW_LABELS - 1]
+    for number, label in enumerate(np.resize([*others, 0], FEW_LABELS).tolist()):
+        where, found = f"calls of class {label} only", list[Pair]()
+        for size in SIZES[1 + number :: FEW_LABELS] * ROUNDS:
+            place, coin = asked.order.integers(size), asked.order.integers(0, 2, 1)
+            labels = np.full((1, size), label)
+            labels[0, place] = (label + coin[0]) % asked.num_classes
+            pairs = asked.each(labels)
+            if not pairs or time.perf_counter() > end:
+                asked.notes.append(f"no more than {len(found):,} {where} were made")
                 break
-            found.append((outputs, labels))
-            if last is not None:
-                before.append((outputs, last))
-            last = labels
-            for count in ENDS if size >= LARGE else ():
-                ends.setdefault(f"the first {count} rows of a call", []).append(
-                    (outputs[:count], labels[:count])
-                )
-                ends.setdefault(f"the last {count} rows of a call", []).append(
-                    (outputs[-count:], labels[-count:])
-                )
-        if found:
-            yield f"calls of {size:,} labels", *_of(found)
-    for where, parts in ends.items():
-        yield where, *_of(parts)
-    if before:
-        yield "the labels of the call before", *_of(before)
+            row = pairs[0][0][place : place + 1]
+            found.append((row.beside(Outputs.of(np.array([[size]]))), coin))
+        yield from _look(where, found)
 
 
-def _of(
-    parts: list[tuple[Outputs, NDArray[np.int64]]],
-) -> tuple[Outputs, NDArray[np.int64]]:
-    return Outputs.joined([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+def _late(asked: _Asked, size: int, end: float) -> Iterator[Look]:
+    """Yields the rows of two more calls, after a million labels if there is time for them."""
+    while asked.labels < MANY and time.perf_counter() < end:
+        asked(asked.drawn(PROBE))
+    where = f"calls after {asked.labels:,} labels"
+    yield from _look(where, asked.each(asked.drawn(2, size)))
 
 
-def _neighbours(
-    asked: _Asked, budget: int, num_classes: int, order: np.random.Generator
-) -> Iterator[Rows]:
+def _look(where: str, pairs: list[Pair]) -> Iterator[Look]:
+    if pairs:
+        outputs, labels = zip(*pairs, strict=True)
+        yield where, Outputs.joined(outputs), np.concatenate(labels)
+
+
+def _neighbours(asked: _Asked, budget: int) -> Iterator[Look]:
     """Yields all outputs of a call as one row, on data sets that differ in a single label."""
     for size, place in NEIGHBOURS:
-        base = order.integers(0, num_classes, size)
-        pair = order.permutation(num_classes)[:2]
-        coins = order.integers(0, 2, min(NEIGHBOUR_CALLS, budget // len(NEIGHBOURS) // size))
-        found = []
-        for coin in coins:
-            base[place] = pair[coin]
-            outputs = asked.small(base)
-            if outputs is None:
-                break
-            found.append(Outputs(outputs.values.reshape(1, -1), outputs.keys[:1]))
-        if len(found) == len(coins) and len(coins) > 4:
-            outputs = Outputs.joined(found)
+        coins = asked.order.integers(0, 2, min(NEIGHBOUR_CALLS, budget // len(NEIGHBOURS) // size))
+        labels = asked.drawn(size)[None].repeat(len(coins), 0)
+        labels[:, place] = asked.order.permutation(asked.num_classes)[coins]
+        found = asked.each(labels)
+        if len(found) > 4:
+            rows = [Outputs(each.values.reshape(1, -1), each.keys[:1]) for each, _ in found]
+            outputs = Outputs.joined(rows)
             yield f"all rows of a call of {size} labels of which one changes", outputs, coins
             yield f"the call after one of {size} labels", outputs[1:], coins[:-1]
 
@@ -675,20 +675,18 @@ def _shares(
     values = np.unique(outputs.values[:, 0])
     if len(values) > TABLE:
         return None, ()
-    shares = [
-        (outputs.values[labels == label, :1] == values).mean(0) for label in range(num_classes)
-    ]
+    shares = [(outputs.values[labels == k, :1] == values).mean(0) for k in range(num_classes)]
     return np.array(shares), tuple(values.tolist())
 
 
-def _apart(
-    asked: _Asked, size: int, num_classes: int, order: np.random.Generator, is_fresh: bool
-) -> float:
+def _apart(asked: _Asked, size: int, is_fresh: bool) -> float:
     """Returns whether rows of one call are drawn apart, as a p-value.
 
     Outputs that are kept show their noise only where labels change from call to call.
     """
-    pair = order.permutation(num_classes)[:2]
-    coins = [order.integers(0, 2, size)] * 2 if is_fresh else list(order.integers(0, 2, (2, size)))
+    pair = asked.order.permutation(asked.num_classes)[:2]
+    coins = asked.order.integers(0, 2, (2, size))
+    if is_fresh:
+        coins[1] = coins[0]
     calls = [asked(pair[coin]).values[:, :-1] for coin in coins]
     return statistics.row_independence_test(calls, [coin == 0 for coin in coins])

@@ -4,7 +4,8 @@ Example:
   labeldp audit rappor --eps 1 --classes 10
 
 Prints what is claimed, the worst log ratio of the formula, what draws of every sampler show, and
-the verdict. Exit status 1: the claim does not hold. A randomiser of your own: labeldp verify.
+the verdict: a formula can hold, draws can only find no fault. Exit status 1: the claim does not
+hold. A randomiser of your own: labeldp verify.
 """
 
 import argparse

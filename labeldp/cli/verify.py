@@ -7,7 +7,8 @@ OBJECT is a function or a table. The function takes n labels 0 to K-1 (NumPy, in
 labels, or n rows of bits or reals, in the same order; or it takes one label and returns one output.
 A second argument named rng or generator gets a NumPy Generator. The table has a row of output
 probabilities for each true label. The file is run, here and in two further processes, so read it
-first. Exit status 1: the claim does not hold.
+first. A table can hold; of a function, draws can only find no fault, and the page says what they
+would not have shown. Exit status 1: the claim does not hold.
 """
 
 import argparse
@@ -45,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1_000_000,
         metavar="N",
-        help="about how many labels it is given in total; default a million",
+        help="about how many labels are looked at; default a million. It is given a million "
+        "others before the last ones, or as many as 10 s allow",
     )
     parser.add_argument("--memoised", action="store_true",
                         help="documented: the same labels get the same outputs")  # fmt: skip

@@ -16,7 +16,7 @@ class Randomised:
     """Randomised response at eps=0.9, with what a fault changes in its outputs."""
 
     def __init__(self, fault: Callable[..., np.ndarray]) -> None:
-        self.fault, self.stream, self.calls = fault, np.random.default_rng(), 0
+        self.fault, self.stream, self.calls, self.given = fault, np.random.default_rng(), 0, 0
         self.before = np.zeros(0, dtype=np.int64)
 
     def response(self, labels, eps=0.9, stream=None):
@@ -70,6 +70,19 @@ def later_calls(self, out, y):
     return y if self.calls > 40 else out
 
 
+def one_class(self, out, y):
+    return y if len(y) > 15 and (y == y[0]).all() else out
+
+
+def large_calls_of_zeros(self, out, y):
+    return out if len(y) < 1000 or y.any() else y
+
+
+def after_a_million(self, out, y):
+    self.given += len(y)
+    return out if self.given < 10**6 else self.response(y, 2.0)
+
+
 def call_before(self, out, y):
     size = min(100, len(out), len(self.before))
     return np.r_[self.before[:size], out[size:]]
@@ -105,8 +118,8 @@ def low_decimals(self, out, y):
 
 FAULTS = [
     rare_output, only_label_three, signed_tail, bounded_noise, first_rows, last_row, small_calls,
-    single_labels, later_calls, call_before, seeded_by_labels, dtype_of_row_0, negative_zero,
-    exact_counts, parity_of_bits, low_decimals,
+    single_labels, later_calls, one_class, large_calls_of_zeros, after_a_million, call_before,
+    seeded_by_labels, dtype_of_row_0, negative_zero, exact_counts, parity_of_bits, low_decimals,
 ]  # fmt: skip
 
 
@@ -116,9 +129,20 @@ def test_a_leak_is_found(fault):
     assert not found.holds, found.lines()
 
 
+@pytest.mark.parametrize("size", [2**power for power in range(13)])
+def test_a_leak_at_one_size_of_calls_is_found(size):
+    found = verify(
+        Randomised(lambda self, out, y: y if len(y) == size else out), K, 1.0, draws=300_000
+    )
+    assert not found.holds, found.lines()
+
+
 def test_the_same_without_a_fault_holds_and_says_what_it_would_have_seen():
     found = verify(Randomised(lambda self, out, y: out), K, 1.0, draws=300_000)
     assert found.holds and not found.leaks and 0.7 < found.bound <= 0.9
+    assert found.draws > 10**6 and found.lines()[-1].startswith("verdict    no fault found")
+    assert f"{found.draws:,} labels" in "".join(found.unseen)
+    assert set(found.unseen) <= {line[11:] for line in found.lines()}
     # 2.5 times the stated rarity is found, and a tenth of it is not.
     for factor, is_found in ((2.5, True), (0.1, False)):
 
@@ -135,13 +159,14 @@ def of_one_label(label):
     return (label + stream.integers(1, K)) % K
 
 
-def test_a_function_of_one_label_is_called_label_by_label():
+def test_a_function_of_one_label_is_called_label_by_label(monkeypatch):
     # It tossed one coin for thousands of labels, and an honest one was condemned.
     stream = np.random.default_rng()
 
     def one_coin(label):
         return label if stream.random() < 0.4 else (label + stream.integers(1, K)) % K
 
+    monkeypatch.setattr("labeldp.audit.verify.PATIENCE", 0.0)
     for randomiser in (of_one_label, one_coin):
         found = verify(randomiser, K, 1.0, draws=20_000)
         assert found.holds and "label by label" in found.notes[0]

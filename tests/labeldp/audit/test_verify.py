@@ -22,8 +22,9 @@ PATE_COUNTS = "../../claimed/stand_ins.py:noisy_votes"
 @pytest.mark.parametrize(
     ("source", "arguments", "status", "says"),
     [
-        ("honest.py:randomise", LABELS, 0, "nothing contradicts the claim"),
+        ("honest.py:randomise", LABELS, 0, "verdict    no fault found"),
         ("honest.py:TABLE", LABELS, 0, "found      eps = 1 for one call, exactly"),
+        ("honest.py:TABLE", LABELS, 0, "verdict    the claim holds"),
         ("honest.py:TABLE", ["--classes=10", "--eps=0.9"], 1, "DOES NOT HOLD"),
         ("honest.py:randomise", [*LABELS, "--calls=20"], 1, "drawn anew"),
         ("../../claimed/stand_ins.py:kept", EPOCHS, 1, "THE SAME on every call"),
@@ -53,7 +54,7 @@ def test_a_page_on_several_calls_says_how_many_and_what_they_cost():
     assert "(here 5 times)" in page and "3 calls (of 5; more are not measured): eps >= 2." in page
     assert "can hold only if calls share noise: independent ones need eps = 0.8 for each" in page
     enough = verify(fresh, 2, 5.0, draws=100_000, calls=5).lines()[-1]
-    assert enough.startswith("verdict    nothing contradicts the claim; it needs eps = 1 for each")
+    assert enough.startswith("verdict    no fault found; the claim needs eps = 1 for each of 5")
 
 
 def test_delta_counts_for_a_table_too():
@@ -101,6 +102,7 @@ def test_a_mechanism_is_drawn_from_though_its_formula_is_right():
     own = verify(RandomizedResponse(1.0), 5, 1.0, draws=20_000)
     assert own.exact == pytest.approx(1.0) and own.holds
     assert "exactly, from the formula" in "\n".join(own.lines())
+    assert "the formula holds; no fault in draws" in own.lines()[-1]
     assert not verify(RandomizedResponse(1.0), 5, 0.99, draws=20_000).holds
     assert not verify(Bare(1.0), 5, 1.0, draws=20_000).holds
 
@@ -170,5 +172,6 @@ def test_a_program_reads_the_verdict(capsys):
     arguments = [f"{EXAMPLES}/honest.py:randomise", *LABELS, "--draws=20000", "--json"]
     assert labeldp(["verify", *arguments]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["holds"] is True and 0.3 < found["bound"] <= 1 and found["noise"] == "fresh"
+    assert found["verdict"] == "no fault found" and found["holds"] is True and found["unseen"]
+    assert 0.3 < found["bound"] <= 1 and found["noise"] == "fresh"
     assert all(look["bound"] <= 1 for look in found["looks"])

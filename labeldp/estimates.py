@@ -17,7 +17,7 @@ from labeldp.manifest import ClassName
 from labeldp.mechanisms import ClassMechanism
 from labeldp.names import numbered
 from labeldp.release import Release
-from labeldp.rows import check_order, check_size, checked_weights, refuse_fitted_rows
+from labeldp.rows import check_order, check_size, checked_weights, refuse_fitted_rows, said_of
 from labeldp.support.validate import InputError, check_integer, check_number
 
 
@@ -315,14 +315,9 @@ class PredictionSets:
     def __init__(self, model: Any, X: Any, release: Release, coverage: float = 0.9) -> None:
         check_number("coverage", coverage, above=0, below=1)
         check_classes_released(release)
-        refuse_fitted_rows(model, release)
-        check_order(X, release)
-        self.model, self.coverage = model, coverage
-        self.classes_ = np.asarray(model.classes_)
-        if self.classes_.tolist() != release.classes:
-            raise InputError("the model has other classes, or another order, than the release")
-        scores = 1 - np.asarray(model.predict_proba(X))
+        scores = 1 - np.asarray(said_of(model, X, release))
         check_size(len(scores), release)
+        self.model, self.coverage, self.classes_ = model, coverage, np.asarray(model.classes_)
         self.threshold = threshold(scores, unbiased_labels(release), coverage)
 
     def predict(self, X: Any) -> NDArray[np.bool_]:

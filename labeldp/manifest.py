@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeldp.information import information
 from labeldp.mechanisms import ClassMechanism, RealMechanism
@@ -23,7 +24,7 @@ from labeldp.named_mechanisms import (
     parameters_of,
     real_mechanism,
 )
-from labeldp.names import CONTROL, as_python, class_key, is_flat, printable
+from labeldp.names import CONTROL, as_python, capped, class_key, is_flat, printable
 from labeldp.support.validate import InputError, check_number
 
 VERSION = 2
@@ -55,6 +56,22 @@ class Unit:
 
     column: str
     most_rows: int
+
+    @classmethod
+    def of(
+        cls, persons: NDArray | None, column: str, most_rows: int | None = None
+    ) -> "tuple[Unit | None, NDArray[np.bool_] | slice]":
+        """Returns the unit, and which rows are released.
+
+        Args:
+            persons: one spelling for each row's person, (N,); None: each row is one of its own.
+            column: what names them.
+            most_rows: as `capped`.
+        """
+        if persons is None:
+            return None, slice(None)
+        most, kept = capped(persons, most_rows)
+        return cls(column, most), kept
 
 
 @dataclass(frozen=True)

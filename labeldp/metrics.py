@@ -42,7 +42,7 @@ from labeldp.mechanisms import Laplace, UnbiasedRandomizer
 from labeldp.mechanisms.noise import step_of
 from labeldp.names import as_python
 from labeldp.release import Release
-from labeldp.rows import check_order, check_size, refuse_fitted_rows
+from labeldp.rows import check_order, check_size, said_of
 from labeldp.support.validate import InputError, check_integer, check_number
 
 CLIP = 1e-3
@@ -108,13 +108,7 @@ def scored_rows(release: Release, scores: Any, X: Any = None) -> ScoredRows:
     """
     check_classes_released(release)
     if hasattr(scores, "predict_proba"):
-        refuse_fitted_rows(scores, release)
-        if X is None:
-            raise InputError("a model needs the features too (give X=)")
-        check_order(X, release)
-        if list(scores.classes_) != release.classes:
-            raise InputError("the model has other classes, or another order, than the release")
-        scores = scores.predict_proba(X)
+        scores = said_of(scores, X, release)
     elif X is not None:
         raise InputError(f"X is for a fitted classifier, got {type(scores).__name__}")
     check_order(scores, release)
@@ -279,32 +273,22 @@ def average_precision(given: ScoredRows, positive: ClassName | None = None) -> T
     return Terms(np.stack(tops, 1), labels, wider=1.15)
 
 
-def _top(given: ScoredRows, number: int, share: float) -> NDArray[np.bool_]:
-    check_number("share", share, above=0, below=1)
-    scores = given.ranks()[:, number]
-    return scores >= np.sort(scores)[::-1][math.ceil(share * len(scores)) - 1]
-
-
 def lift(
     release: Release, scores: Any, *, X: Any = None, share: float = 0.1,
     positive: ClassName | None = None, confidence: float = 0.95, persons: ArrayLike | None = None,
 ) -> Estimate:  # fmt: skip
     """How many times as frequent a class is among the rows with its highest scores as among all.
 
-    Args:
-        release: of N rows.
-        scores: of the rows; see the module.
-        X: features, if `scores` is a model.
-        share: of the rows that count as the highest, in (0, 1); rows tied with the last one too.
-        positive: the class; needed where there are more than two.
-        confidence: of the interval.
-        persons: (N,), whose row each is.
+    `share`, in (0, 1), says how many rows count as the highest; rows tied with the last one do too.
+    Where there are more than two classes, `positive` is needed.
     """
+    check_number("share", share, above=0, below=1)
     given = scored_rows(release, scores, X)
     numbers = given.classes(positive)
     if len(numbers) > 1:
         raise InputError(f"lift needs a class (give positive=, one of {release.classes})")
-    top = _top(given, numbers[0], share)
+    ranks = given.ranks()[:, numbers[0]]
+    top = ranks >= np.sort(ranks)[::-1][math.ceil(share * len(ranks)) - 1]
     labels = given.labels[:, numbers]
     found = interval(Terms(labels * top[:, None], labels), confidence, persons)
     size = float(top.mean())
@@ -332,18 +316,12 @@ def confusion_matrix(
     """Returns the share of all rows with each true and predicted class; each interval by itself."""
     given, names = scored_rows(release, scores, X), release.classes
     cells = np.empty((3, len(names), len(names)))
-    for predicted in range(len(names)):
-        chosen = given.chosen == predicted
-        for true in range(len(names)):
-            terms = Terms((given.labels[:, true] * chosen)[:, None])
-            found = interval(terms, confidence, persons)
-            cells[:, true, predicted] = found.value, found.low, found.high
-    frames = [
-        pd.DataFrame(each, index=pd.Index(names, name="true"),
-                     columns=pd.Index(names, name="predicted"))
-        for each in cells
-    ]  # fmt: skip
-    return ConfusionMatrix(*frames)
+    for true, predicted in np.ndindex(cells.shape[1:]):
+        terms = Terms((given.labels[:, true] * (given.chosen == predicted))[:, None])
+        found = interval(terms, confidence, persons)
+        cells[:, true, predicted] = found.value, found.low, found.high
+    axes = {"index": pd.Index(names, name="true"), "columns": pd.Index(names, name="predicted")}
+    return ConfusionMatrix(*(pd.DataFrame(each, **axes) for each in cells))
 
 
 def calibration_error(
@@ -354,14 +332,8 @@ def calibration_error(
     The confidence is the probability of the predicted class, by which the rows are sorted into the
     bins. Each bin's squared gap is taken over pairs of different rows, which removes the noise's
     part of it (as Kumar et al. 2019 do for sampling); the interval is that of a noncentral
-    chi-square distribution with the same mean and variance as the noise of all bins.
-
-    Args:
-        release: of N rows.
-        scores: probabilities of the rows; see the module.
-        X: features, if `scores` is a model.
-        bins: at least 1, each with two rows or more.
-        confidence: of the interval.
+    chi-square distribution with the same mean and variance as the noise of all bins. There is at
+    least one bin, and two rows or more in each.
     """
     check_number("confidence", confidence, above=0, below=1)
     given = scored_rows(release, scores, X)
@@ -469,11 +441,7 @@ def predicted_numbers(release: Release, predictions: Any, X: Any = None) -> Pred
     if wrong := [name for name in release.classes if isinstance(name, str | bool)]:
         raise InputError(f"errors need classes that are numbers, got {wrong[0]!r}")
     if hasattr(predictions, "predict"):
-        refuse_fitted_rows(predictions, release)
-        if X is None:
-            raise InputError("a model needs the features too (give X=)")
-        check_order(X, release)
-        predictions = predictions.predict(X)
+        predictions = said_of(predictions, X, release, "predict")
     check_order(predictions, release)
     try:
         array = np.asarray(predictions, dtype=np.float64)
@@ -513,17 +481,9 @@ def difference(
 ) -> Estimate:  # fmt: skip
     """Returns a metric of the first model less that of the second one, on the same rows.
 
-    The interval is that of the pairs, which is narrower than those of the two models.
-
-    Args:
-        metric: such as `roc_auc`; any but `lift`, `confusion_matrix` and `calibration_error`.
-        release: of N rows.
-        scores_a: of the rows, by the first model; see the module.
-        scores_b: by the second one.
-        X: features, if they are models.
-        confidence: of the interval.
-        persons: (N,), whose row each is.
-        options: of the metric, such as `positive`.
+    The interval is that of the pairs, which is narrower than those of the two models. `metric` is
+    any but `lift`, `confusion_matrix` and `calibration_error`; it takes the `options`, such as
+    `positive`.
 
     Raises:
         InputError: another metric; otherwise as the metric.
@@ -543,16 +503,8 @@ def group_gap(
     """Returns a metric in the first of two groups less that in the second one.
 
     With `recall` it is the gap of equal opportunity, with `selection_rate` that of demographic
-    parity.
-
-    Args:
-        metric: as of `difference`.
-        release: of N rows.
-        scores: of the rows; see the module.
-        groups: (N,), exactly two names; the first is the one that is sorted first.
-        X: features, if `scores` is a model.
-        confidence: of the interval.
-        options: of the metric, such as `positive`.
+    parity. `groups`, (N,), has exactly two names, of which the first is the one that is sorted
+    first; `metric` and `options` are as of `difference`.
 
     Raises:
         InputError: one group, or more than two; otherwise as the metric.

@@ -211,7 +211,7 @@ def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
     if (row := first_missing(values)) is not None:
         raise InputError(f"row {row}: the row id is missing (name each row)")
     check_texts(values, "row ids")
-    values = values if values.dtype.kind in "iu" else values.astype(str)
+    values = values.copy() if values.dtype.kind in "iu" else values.astype(str)
     ids = values.tolist()  # as they are kept: 7 and '7' are one text
     if len(set(ids)) < len(ids):
         twice = next(name for name, count in Counter(ids).items() if count > 1)

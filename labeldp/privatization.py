@@ -28,7 +28,6 @@ from labeldp.named_mechanisms import (
 from labeldp.names import (
     as_list,
     as_python,
-    capped,
     check_columns,
     checked_persons,
     checked_row_ids,
@@ -104,17 +103,21 @@ def privatize(
         seed = check_integer("seed", as_python(seed), low=0)
     values = as_list(labels)
     ids, row_id = checked_row_ids(row_ids, len(values)), "" if row_ids is None else GIVEN_IN_PYTHON
-    who, unit, kept = _persons(persons, most_rows, persons_column, len(values))
-    noise = "secret" if seed is None else "seeded"
+    if persons is None and most_rows is not None:
+        raise InputError("most_rows is for persons with several rows (give persons= too)")
+    who = None if persons is None else checked_persons(persons, len(values))
+    unit, kept = Unit.of(who, persons_column, as_python(most_rows))
+    about: dict[str, Any] = {
+        "unit": unit, "noise": "secret" if seed is None else "seeded", "source": source,
+        "row_id": row_id, "num_rows": len(values),
+    }  # fmt: skip
     if design is not None:
-        about = {"noise": noise, "source": source, "row_id": row_id, "num_rows": len(values)}
-        blank = design.manifest(unit, **about)
+        blank = design.manifest(**about)
     else:
         blank = new_manifest(
-            as_python(eps), mechanism, parameters, classes=classes, bounds=bounds, unit=unit,
-            noise=noise, source=source, row_id=row_id, num_rows=len(values),
-        )  # fmt: skip
-    coded = coded_labels(values, blank)[torch.from_numpy(kept)]
+            as_python(eps), mechanism, parameters, classes=classes, bounds=bounds, **about
+        )
+    coded = coded_labels(values, blank)[kept]
     if ledger is None:
         # Many clients have the same single label, and a seed is for tests.
         is_booked = seed is None and (len(values) > 1 or row_ids is not None)
@@ -127,9 +130,7 @@ def privatize(
 
     with ledger.charge(blank, rows, again=again) as (made, before):
         messages = draw(made, coded, seed)
-    for note in before.notes:
-        warnings.warn(note, stacklevel=2)
-    warn(made, len(coded), stacklevel=3)
+    warn(made, len(coded), before.notes, stacklevel=2)
     return Release(messages, ids[kept], before.eps[kept] + made.eps, made)
 
 
@@ -168,19 +169,6 @@ def _check_design(
         )
 
 
-def _persons(
-    persons: ArrayLike | None, most_rows: int | None, column: str, size: int
-) -> tuple[NDArray | None, Unit | None, NDArray[np.bool_]]:
-    """Returns each row's person, the unit, and which rows are released, bool (N,)."""
-    if persons is None:
-        if most_rows is not None:
-            raise InputError("most_rows is for persons with several rows (give persons= too)")
-        return None, None, np.ones(size, bool)
-    who = checked_persons(persons, size)
-    most, kept = capped(who, as_python(most_rows))
-    return who, Unit(column, most), kept
-
-
 def manifest_for_clients(
     classes: Sequence[Any], eps: float, mechanism: str = "auto",
     parameters: dict[str, Any] | None = None,
@@ -202,11 +190,6 @@ def coded_labels(values: list[Any], manifest: Manifest) -> Tensor:
     """Returns labels as `draw` takes them: positions of classes, or numbers in [-1, 1]."""
     if manifest.bounds is None:
         return torch.from_numpy(places_of(values, manifest.classes))
-    return scaled_numbers(values, *manifest.bounds)
-
-
-def scaled_numbers(values: list[Any], low: float, high: float) -> Tensor:
-    """Returns numbers clipped to the bounds and moved to [-1, 1], float64 (N,)."""
     numbers = None
     with contextlib.suppress(TypeError, ValueError, OverflowError):  # whose words hold the label
         numbers = np.array(values, dtype=np.float64)
@@ -214,7 +197,7 @@ def scaled_numbers(values: list[Any], low: float, high: float) -> Tensor:
         raise InputError("labels must be numbers where bounds are given")
     for row in np.flatnonzero(~np.isfinite(numbers))[:1]:
         raise InputError(f"row {row}: the label is no finite number")
-    return torch.from_numpy(scaled(numbers, low, high))
+    return torch.from_numpy(scaled(numbers, *manifest.bounds))
 
 
 def scaled(numbers: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:
@@ -282,18 +265,20 @@ def draw(manifest: Manifest, labels: Tensor, seed: int | None, part: str = "") -
         seed: for tests; None: secret randomness, new for each call.
         part: names these labels among those that are released under one seed.
     """
+    closed = LabelStore(labels, len(manifest.classes), 1.0 if manifest.bounds else None)
+    store = closed.open(manifest.row_eps, seed, part)
     if manifest.bounds is not None:
-        store = LabelStore(labels, 0, bound=1.0).open(manifest.row_eps, seed, part)
         return store.release(manifest.mechanism).outputs
-    store = LabelStore(labels, len(manifest.classes)).open(manifest.row_eps, seed, part)
     return store.release(Messages(manifest.class_mechanism))
 
 
-def warn(manifest: Manifest, size: int, stacklevel: int) -> None:
-    """Warns where a release of `size` labels says nearly all of them, or nearly nothing.
+def warn(manifest: Manifest, size: int, notes: Sequence[str], stacklevel: int) -> None:
+    """Warns of notes, and of a release of `size` labels that says nearly all, or nearly nothing.
 
     `stacklevel` is that of `warnings.warn`, counted from the caller.
     """
+    for note in notes:
+        warnings.warn(note, stacklevel=stacklevel + 1)
     num_classes, eps = len(manifest.classes), manifest.row_eps
     if not num_classes:
         return

@@ -22,7 +22,6 @@ from labeldp.mechanisms.encodings import OUTPUT_ENTRIES_AT_ONCE, AsReleased
 from labeldp.mechanisms.reordered import Reordered
 from labeldp.names import (
     as_list,
-    capped,
     check_columns,
     checked_persons,
     checked_row_ids,
@@ -146,8 +145,7 @@ class Release:
 
     @cached_property
     def stored(self) -> StoredRelease:
-        """The same as learners of the benchmark take it; positions count from 0."""
-        self._needs_classes("losses")
+        """The same as losses and learners take it; positions count from 0."""
         mechanism, outputs = self.class_mechanism, self.manifest.encoding.outputs(self.messages)
         if isinstance(mechanism, Reordered):
             outputs = mechanism.renumbered(outputs)
@@ -166,7 +164,7 @@ class Release:
 
     def log_likelihood(self) -> NDArray[np.float64]:
         """Returns log P(what was released | class), exact, float64 (N, K), columns as `classes`."""
-        return self.stored.log_likelihood.numpy()
+        return self.stored.log_likelihood().numpy()
 
     def unbiased_values(self) -> NDArray[np.float64]:
         """Returns a number for each row whose mean, over the noise, is the true one, (N,)."""
@@ -273,9 +271,8 @@ class Release:
         check_columns(source=source, persons_column=persons_column)
         places = places_of(as_list(answers, "answer"), design.answers, "answer")
         ids = checked_row_ids(row_ids, len(places))
-        unit = None
-        if persons is not None:
-            unit = Unit(persons_column, capped(checked_persons(persons, len(places)), None)[0])
+        who = None if persons is None else checked_persons(persons, len(places))
+        unit, _ = Unit.of(who, persons_column)
         # The same answers are the same rows, whenever they are read.
         digest = hashlib.sha256(repr((design, design.table)).encode())
         digest.update(places.tobytes() + "\0".join(ids.astype(str)).encode())
@@ -285,10 +282,6 @@ class Release:
             release=name,
         )  # fmt: skip
         return cls(torch.from_numpy(places), ids, np.full(len(places), manifest.eps), manifest)
-
-    def _needs_classes(self, what: str) -> None:
-        if not self.classes:
-            raise InputError(f"{what} need a release of classes, and this is one of numbers")
 
 
 def load_release(path: str | Path) -> Release:

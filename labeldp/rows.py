@@ -147,6 +147,21 @@ def checked_weights(sample_weight: ArrayLike | None, size: int) -> NDArray[np.fl
     return weights / weights.mean()
 
 
+def said_of(model: Any, X: Any, release: Release, method: str = "predict_proba") -> Any:
+    """Returns what a model says of the rows of a release, which it was not fitted to.
+
+    Raises:
+        InputError: rows of the fit, no features or in another order, or other classes.
+    """
+    refuse_fitted_rows(model, release)
+    if X is None:
+        raise InputError("a model needs the features too (give X=)")
+    check_order(X, release)
+    if method == "predict_proba" and np.asarray(model.classes_).tolist() != release.classes:
+        raise InputError("the model has other classes, or another order, than the release")
+    return getattr(model, method)(X)
+
+
 def check_size(num_rows: int, release: Release) -> None:
     """Refuses features of another number of rows than the release has."""
     if len(release) != num_rows:

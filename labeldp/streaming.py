@@ -1,7 +1,6 @@
 """Releases the label column of a file: read once, then drawn and written some rows at a time."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,20 +21,6 @@ ENTRIES = 2**22
 """Outputs for single classes that are drawn at one time, at most."""
 
 
-@dataclass(frozen=True)
-class SecretColumn:
-    """The true labels of a file, all of which can be released.
-
-    Attributes:
-        coded: as `draw` takes them: positions of classes, in as few bytes as they need, or float64
-            in [-1, 1], (N,).
-        digest: of the whole column.
-    """
-
-    coded: NDArray
-    digest: ColumnDigest
-
-
 def digest_of_column(table: TableFile, column: str) -> ColumnDigest:
     """Returns the digest of a whole column as texts."""
     digest = ColumnDigest()
@@ -49,8 +34,11 @@ def _add(digest: ColumnDigest, labels: pa.Array) -> None:
     digest.add(np.array(texts, dtype=object)[places].tolist())
 
 
-def read_labels(table: TableFile, column: str, manifest: Manifest) -> SecretColumn:
-    """Returns the labels of a file; nothing is drawn.
+def read_labels(table: TableFile, column: str, manifest: Manifest) -> tuple[NDArray, ColumnDigest]:
+    """Returns the true labels of a file, all of which can be released, and the column's digest.
+
+    Labels are as `draw` takes them, (N,): positions of classes, in as few bytes as they need, or
+    float64 in [-1, 1]. Nothing is drawn.
 
     Raises:
         InputError: a label that cannot be released, with its row; there is none; the file cannot be
@@ -71,7 +59,7 @@ def read_labels(table: TableFile, column: str, manifest: Manifest) -> SecretColu
         parts.append(coded.astype(kind))
     if not digest.size:
         raise InputError(f"{table.path.name} has no rows")
-    return SecretColumn(np.concatenate(parts), digest)
+    return np.concatenate(parts), digest
 
 
 def write_release(
@@ -85,7 +73,7 @@ def write_release(
 
     Args:
         path: of the release.
-        coded: labels as `SecretColumn` has them, (n,).
+        coded: labels as `read_labels` returns them, (n,).
         manifest: how they are released.
         ids: of the rows, (n,).
         spent: what rows, or their persons, have spent, this release included, (n,).

@@ -133,7 +133,9 @@ class Supervision:
             indices=self.indices[kept],
             targets=self.targets[kept],
             most_likely_labels=self.most_likely_labels[kept],
-            releases=tuple(map(StoredRelease.take, self.releases, parts)),
+            releases=tuple(
+                release[part] for release, part in zip(self.releases, parts, strict=False)
+            ),
         )
 
     @property

@@ -207,7 +207,7 @@ def _run(cell: Cell, seed: int, data_dir: Path) -> tuple[dict[str, Game], dict[s
         model = classifier.probabilities(bundle.train_features).double().clamp_min(1e-12).log()
         test = classifier.probabilities(bundle.test_features)
     (release,) = store.releases
-    told = release.log_likelihood.clamp_min(-1e3)
+    told = release.log_likelihood().clamp_min(-1e3)
     truth = labels[is_canary]
     games = {
         "release": Game.of_pairs(told[is_canary], truth, draws),

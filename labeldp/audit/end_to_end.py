@@ -185,7 +185,7 @@ def log_odds(beliefs: Tensor, true_labels: Tensor) -> Tensor:
 
 def posterior(before: Tensor, release: StoredRelease) -> Tensor:
     """Returns Bayes' rule: log beliefs before plus the release's exact log likelihood, (n, K)."""
-    return (before.double() + release.log_likelihood).log_softmax(1)
+    return (before.double() + release.log_likelihood()).log_softmax(1)
 
 
 def flat(features: Tensor) -> Tensor:

@@ -28,11 +28,10 @@ from labeldp.support.validate import InputError, check_choice, check_eps, check_
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from labeldp.accounted_rows import AccountedRows
+    from labeldp.accounted_rows import AccountedRows, ColumnDigest
     from labeldp.io.tables import TableFile
     from labeldp.ledger import Ledger
     from labeldp.manifest import Manifest
-    from labeldp.streaming import SecretColumn
 
 USE_IT = "use it, or choose another name"
 
@@ -100,7 +99,7 @@ def run(given: argparse.Namespace) -> int:
     from labeldp.io.tables import TableFile
     from labeldp.ledger import Ledger
     from labeldp.manifest import Unit, summary_of
-    from labeldp.names import capped, spellings
+    from labeldp.names import spellings
     from labeldp.privatization import new_manifest, warn
     from labeldp.streaming import read_labels, write_release
     from labeldp.support.files import remove_torn, replacing
@@ -112,18 +111,15 @@ def run(given: argparse.Namespace) -> int:
         ids = table.read_names("--row-id", given.row_id, are_distinct=True)
     if given.unit is not None:
         persons = table.read_names("--unit", given.unit)
-    unit: Unit | None = None
-    kept: slice | NDArray[np.bool_] = slice(None)
-    if persons is not None:
-        most, kept = capped(spellings(persons), given.most_rows)
-        unit = Unit(given.unit, most)
+    who = None if persons is None else spellings(persons)
+    unit, kept = Unit.of(who, given.unit, given.most_rows)
     blank = new_manifest(
         given.eps, given.mechanism, classes=given.classes, bounds=given.bounds, unit=unit,
         noise="secret" if given.seed is None else "seeded", source=given.label,
         row_id=given.row_id or "",
     )  # fmt: skip
-    labels = read_labels(table, given.label, blank)
-    rows = _rows(table, labels, ids, persons, given)
+    coded, digest = read_labels(table, given.label, blank)
+    rows = _rows(table, digest, ids, persons, given)
     blank = replace(blank, num_rows=rows.size)
 
     # A link to the file is the file; its ledger is beside the file.
@@ -145,29 +141,22 @@ def run(given: argparse.Namespace) -> int:
     if given.again and not ledger.exists:
         raise nothing
     row_ids = np.arange(rows.size) if ids is None else ids
-    suspects = [
-        *suspects_of_release(
-            table,
-            given.label,
-            given.row_id,
-            given.unit,
-            blank.row_eps,
+    # Of columns that may be unreadable: before anything is drawn.
+    suspects = list(
+        suspects_of_release(
+            table, given.label, given.row_id, given.unit, blank.row_eps,
             of_numbers=bool(given.bounds),
         )
-    ]  # of columns that may be unreadable: before anything is drawn
+    )  # fmt: skip
     charged = ledger.charge(blank, rows, again=given.again, options=COMMAND, file=given.out)
     with charged as (made, before), replacing(given.out) as partial:
         if given.again and not before.entries:
             raise nothing
         spent = (made.eps + before.eps)[kept]
-        write_release(
-            partial, labels.coded[kept], made, ids=row_ids[kept], spent=spent, seed=given.seed
-        )
+        write_release(partial, coded[kept], made, ids=row_ids[kept], spent=spent, seed=given.seed)
         check_new(given.out, ".parquet", advice=USE_IT)  # another command may have written it
         ledger.check_holds(made)
-    for note in [*before.notes, *suspects]:
-        warnings.warn(note, stacklevel=1)
-    warn(made, len(spent), stacklevel=1)
+    warn(made, len(spent), [*before.notes, *suspects], stacklevel=1)
     print(summary_of(made, len(spent), float(spent.max(initial=0.0))))
     _print_rest(given, rows.size - len(spent), rows.size, ledger if is_new else None)
     return 0
@@ -221,21 +210,21 @@ def _print_rest(
 
 
 def _rows(
-    table: "TableFile", labels: "SecretColumn", ids: "NDArray | None", persons: "NDArray | None",
+    table: "TableFile", digest: "ColumnDigest", ids: "NDArray | None", persons: "NDArray | None",
     given: argparse.Namespace,
 ) -> "AccountedRows":  # fmt: skip
     """Returns whose labels the file holds."""
-    from labeldp.accounted_rows import AccountedRows, ColumnDigest
+    from labeldp.accounted_rows import AccountedRows
     from labeldp.streaming import digest_of_column
 
     @functools.cache
-    def digest_of(column: str) -> ColumnDigest | None:
+    def digest_of(column: str) -> "ColumnDigest | None":
         if column == given.label:
-            return labels.digest
+            return digest
         return digest_of_column(table, column) if column in table.names else None
 
     return AccountedRows(
-        labels.digest.size, digest_of, given.label, ids, given.row_id or "", persons,
+        digest.size, digest_of, given.label, ids, given.row_id or "", persons,
         given.unit or "",
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """What leaves the store: outputs of a mechanism, and what can be computed from them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -33,17 +33,15 @@ class StoredRelease:
     num_classes: int
     prior: Tensor | None = None
 
-    def take(self, kept: Tensor) -> "StoredRelease":
-        """Returns the release of the examples where `kept`, bool (n,), holds."""
-        per_example = self.prior is not None and self.prior.dim() == 2
-        prior = self.prior[kept] if self.prior is not None and per_example else self.prior
-        return StoredRelease(
-            self.indices[kept], self.outputs[kept], self.mechanism, self.num_classes, prior
-        )
+    def __getitem__(self, rows: Tensor) -> "StoredRelease":
+        """Returns the release of the chosen examples: positions, or bool (n,)."""
+        prior = self.prior
+        if prior is not None and prior.dim() == 2:
+            prior = prior[rows]
+        return replace(self, indices=self.indices[rows], outputs=self.outputs[rows], prior=prior)
 
-    @cached_property
     def log_likelihood(self) -> Tensor:
-        """Exact log P(output | true label = c), float64 (n, K)."""
+        """Returns the exact log P(output | true label = c), float64 (n, K)."""
         return self.mechanism.log_likelihood(self.outputs, self.num_classes, self.prior)
 
     @cached_property
@@ -55,9 +53,8 @@ class StoredRelease:
     def most_likely_labels(self) -> Tensor:
         """Which classes explain the output best, bool (n, K): the argmax set of the likelihood."""
         if "centred_log_likelihood" in vars(self):  # paid for already
-            return torch.from_numpy(
-                self.centred_log_likelihood.numpy() == 0
-            )  # torch's takes ten times as long
+            # torch's takes ten times as long
+            return torch.from_numpy(self.centred_log_likelihood.numpy() == 0)
         return self.mechanism.most_likely_labels(self.outputs, self.num_classes, self.prior)
 
     @property
@@ -73,9 +70,8 @@ class StoredRelease:
         """
         if self.are_classes:
             return self.outputs
-        return torch.from_numpy(
-            self.most_likely_labels.numpy().argmax(1)
-        )  # torch's may not be the first
+        # torch's may not be the first
+        return torch.from_numpy(self.most_likely_labels.numpy().argmax(1))
 
     def agreement(self, true_labels: Tensor) -> Tensor:
         """Returns for each true label 1 / (number of most likely labels) if it is one, else 0.

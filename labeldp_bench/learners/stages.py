@@ -216,7 +216,7 @@ def filtered(
     """Returns the release without examples whose likely labels the model ranks below `top`."""
     ranked = classifier.scores(features[release.indices]).argsort(1, descending=True)
     best = torch.zeros_like(release.most_likely_labels).scatter_(1, ranked[:, : max(1, top)], True)
-    return release.take((best & release.most_likely_labels).any(1))
+    return release[(best & release.most_likely_labels).any(1)]
 
 
 @dataclass(frozen=True)

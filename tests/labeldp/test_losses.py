@@ -89,7 +89,7 @@ def test_gradients_by_hand(name):
 def test_marginal_is_the_probability_of_the_release(kind):
     # Forward correction would maximise another likelihood.
     release, logits = release_of(kind), random_logits().detach()
-    centred_log_likelihood = release.log_likelihood
+    centred_log_likelihood = release.log_likelihood()
     probability = (logits.softmax(1) * centred_log_likelihood.exp()).sum(1)
     constant = centred_log_likelihood.amax(1)  # the targets are centred per row
     losses = LOSSES["marginal"](logits, LOSSES["marginal"].targets(release).double())
@@ -104,7 +104,7 @@ def test_marginal_gradient_is_that_of_alibis_posterior_cross_entropy(name):
     logits = (3 * torch.randn(50, 7, generator=generator()).double()).requires_grad_()
     (found,) = torch.autograd.grad(LOSSES["marginal"](logits, targets).sum(), logits)
     prior = logits.detach().softmax(1)  # no gradient through it
-    posterior = (prior.log() + release.log_likelihood).softmax(1)
+    posterior = (prior.log() + release.log_likelihood()).softmax(1)
     cross_entropy = -(posterior * functional.log_softmax(logits, 1)).sum()
     (expected,) = torch.autograd.grad(cross_entropy, logits)
     assert (found - expected).abs().max() < 1e-6
@@ -197,7 +197,7 @@ def test_every_loss_takes_the_releases_that_it_fits_and_keeps_its_promises(name,
     assert votes.shape == (50, K) and votes.dtype == torch.float32
     assert torch.equal(loss.votes(targets, K), votes) and torch.equal(targets, before)
     if name in ("marginal", "soft_label"):
-        posterior = release.log_likelihood.softmax(1)
+        posterior = release.log_likelihood().softmax(1)
         assert torch.allclose(votes.double(), posterior, atol=1e-6)
     elif kind == "labels" and name != "unbiased":
         assert torch.equal(votes, functional.one_hot(release.outputs, K).float())

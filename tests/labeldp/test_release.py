@@ -39,6 +39,22 @@ def test_a_file_gives_back_the_release(name, tmp_path):
     assert b"seed" not in (tmp_path / "a.parquet").read_bytes().replace(b'"noise": "seeded"', b"")
 
 
+def test_a_release_keeps_its_row_ids():
+    # They were the caller's own array: what was changed there renamed the rows of the release.
+    own = np.arange(4000)
+    releases = [released(row_ids=own), released(row_ids=own, mechanism="rappor")]
+    answers = ldp.Release.from_answers(["yes"] * 4000, ldp.designs.warner(p=0.7), row_ids=own)
+    own[:] = -1
+    assert all(np.array_equal(each.row_ids, np.arange(4000)) for each in [*releases, answers])
+
+
+def test_a_warning_names_the_line_that_asked():
+    asked = compile("privatize(labels, classes, 0.001)", "a script", "eval")
+    with pytest.warns(UserWarning) as warned:
+        eval(asked, {"privatize": ldp.privatize, "labels": LABELS, "classes": CLASSES})
+    assert [each.filename for each in warned] == ["a script"]
+
+
 @pytest.mark.parametrize("name", ["rr", "rappor", "alibi", "hadamard"])
 def test_a_file_of_version_1_is_read(name, tmp_path):
     # It holds the outputs themselves, and does not say so.

@@ -184,9 +184,16 @@ def calibration(
     check_classes_released(release)
     refuse_fitted_rows(model, release)
     check_integer("bins", bins, low=1, high=max(1, len(release) // 2))
-    certainty = np.asarray(model.predict_proba(X)).max(1)
-    hits, values = released_hits(model, X, release), possible_values(release)
-    rows = []
+    certainty, hits = np.asarray(model.predict_proba(X)).max(1), released_hits(model, X, release)
+    return hits_by_certainty(certainty, hits, release, bins, confidence)
+
+
+def hits_by_certainty(
+    certainty: NDArray[np.float64], hits: NDArray[np.float64], release: Release, bins: int,
+    confidence: float = 0.95,
+) -> pd.DataFrame:  # fmt: skip
+    """Returns what `calibration` does, of certainties and estimated hits of the rows, (N,)."""
+    rows, values = [], possible_values(release)
     for part in np.array_split(np.argsort(certainty, kind="stable"), bins):
         found = share_with_interval(hits[part], values, confidence)
         rows.append([len(part), certainty[part].mean(), found.value, found.low, found.high])

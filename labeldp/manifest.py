@@ -4,6 +4,7 @@ import json
 import math
 import re
 import uuid
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -24,8 +25,8 @@ from labeldp.named_mechanisms import (
     parameters_of,
     real_mechanism,
 )
-from labeldp.names import CONTROL, as_python, capped, class_key, is_flat, printable
-from labeldp.support.validate import InputError, check_number
+from labeldp.names import CONTROL, as_python, class_key, is_flat, printable
+from labeldp.support.validate import InputError, check_integer, check_number
 
 VERSION = 2
 """1: outputs are stored as they are. 2: in the small form that `stored` names."""
@@ -61,17 +62,27 @@ class Unit:
     def of(
         cls, persons: NDArray | None, column: str, most_rows: int | None = None
     ) -> "tuple[Unit | None, NDArray[np.bool_] | slice]":
-        """Returns the unit, and which rows are released.
+        """Returns the unit, and which rows are released, bool (N,) or all.
+
+        The labels of one person may all change at once, and eps adds up over them (group privacy).
+        So each of at most `most_rows` rows gets eps / most_rows. Later rows of a person are left
+        out; the choice looks at persons only, which are public, never at labels.
 
         Args:
             persons: one spelling for each row's person, (N,); None: each row is one of its own.
             column: what names them.
-            most_rows: as `capped`.
+            most_rows: >= 1; None: the largest number of rows that a person has.
         """
         if persons is None:
             return None, slice(None)
-        most, kept = capped(persons, most_rows)
-        return cls(column, most), kept
+        seen: Counter[str] = Counter()
+        before = np.empty(len(persons), np.int64)
+        for row, name in enumerate(persons.tolist()):
+            before[row] = seen[name]
+            seen[name] += 1
+        most = int(before.max(initial=0)) + 1 if most_rows is None else most_rows
+        check_integer("most_rows", most, low=1)
+        return cls(column, most), before < most
 
 
 @dataclass(frozen=True)

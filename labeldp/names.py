@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from labeldp.support.validate import InputError, check_integer
+from labeldp.support.validate import InputError
 
 WHOLE = re.compile(r"^\+?(-?)0*([0-9]+)(?:\.0*)?$")
 """A whole number in any spelling: 7, +7, 007, 7.0."""
@@ -256,27 +256,6 @@ def numbered(persons: ArrayLike, size: int) -> NDArray[np.int64]:
     number: dict[str, int] = {}
     names = checked_persons(persons, size).tolist()
     return np.array([number.setdefault(name, len(number)) for name in names], np.int64)
-
-
-def capped(names: NDArray, most_rows: int | None) -> tuple[int, NDArray[np.bool_]]:
-    """Returns how many rows of a person are released at most, and which rows those are, bool (N,).
-
-    The labels of one person may all change at once, and eps adds up over them (group privacy). So
-    each of at most `most_rows` rows gets eps / most_rows. Later rows of a person are left out; the
-    choice looks at persons only, which are public, never at labels.
-
-    Args:
-        names: of persons, as `checked_persons` returns them.
-        most_rows: >= 1; None: the largest number of rows that a person has.
-    """
-    seen: Counter[str] = Counter()
-    before = np.empty(len(names), np.int64)
-    for row, name in enumerate(names.tolist()):
-        before[row] = seen[name]
-        seen[name] += 1
-    most = most_rows if most_rows is not None else int(before.max(initial=0)) + 1
-    check_integer("most_rows", most, low=1)
-    return most, before < most
 
 
 def printable(text: object) -> str:

@@ -57,7 +57,8 @@ def refuse_fitted_rows(model: Any, release: Release) -> None:
     Raises:
         InputError: how many they are.
     """
-    seen = [vars(each)["fitted_rows_"] for each in objects_in(model) if _is_fitted(each)]
+    held = (getattr(each, "__dict__", {}) for each in objects_in(model))
+    seen = [each["fitted_rows_"] for each in held if "fitted_rows_" in each]
     if not seen:  # a model of another library: its user knows what it was fitted to
         return
     shared = int(np.isin(keys_of(release), np.concatenate(seen)).sum())
@@ -67,10 +68,6 @@ def refuse_fitted_rows(model: Any, release: Release) -> None:
             "ones (hold rows out: fit on release[:n], estimate on release[n:]; or use "
             "cross_val_score with scoring=released_accuracy)"
         )
-
-
-def _is_fitted(each: object) -> bool:
-    return "fitted_rows_" in getattr(each, "__dict__", ())
 
 
 def objects_in(root: object) -> Iterator[object]:

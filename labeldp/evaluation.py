@@ -76,14 +76,9 @@ def table_of(found: dict[str, Estimate]) -> pd.DataFrame:
 
 
 def draw(release: Release, scores: NDArray[np.float64], path: Path) -> None:
-    """Writes a picture: a calibration plot and ROC curves.
+    """Writes a picture, .png, .pdf or .svg: a calibration plot and ROC curves.
 
     Both with 95 % intervals at each point. Of two classes there is one curve.
-
-    Args:
-        release: as `evaluated`.
-        scores: as `evaluated`.
-        path: ends in .png, .pdf or .svg.
     """
     figure = figure_of(release, scores)
     with replacing(path) as partial:

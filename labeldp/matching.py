@@ -79,12 +79,7 @@ def rows_held_out(
 ) -> tuple[MatchedRows, NDArray[np.float64]]:
     """Returns rows that a model was not fitted to, and its probabilities for them, (N, K).
 
-    Args:
-        file: of features.
-        release: of classes.
-        path: of the release, for messages.
-        row_id: the column that names rows; None: they are matched by position.
-        model: fitted.
+    Other arguments are as of `rows_for_fit`.
 
     Raises:
         InputError: rows were used in the fit, or do not fit to each other.
@@ -125,10 +120,7 @@ def features_for(model: Pipeline, file: TableFile) -> pd.DataFrame:
 def probabilities_of(model: Pipeline, table: pd.DataFrame, path: Path) -> NDArray[np.float64]:
     """Returns class probabilities, (N, K); warns of categories that no row of the fit had.
 
-    Args:
-        model: fitted.
-        table: as `features_for` returns it.
-        path: of the features, for messages.
+    The table is what `features_for` returns.
 
     Raises:
         InputError: a number overflows.

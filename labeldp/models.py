@@ -71,12 +71,7 @@ class UnknownCategories(NamedTuple):
 
 
 def unknown_categories(model: Pipeline, table: pd.DataFrame) -> dict[str, UnknownCategories]:
-    """Returns what no row of the fit had, for each column that has such cells.
-
-    Args:
-        model: fitted.
-        table: of features.
-    """
+    """Returns what no row of the fit had, for each column of features that has such cells."""
     encoder = model["columns"].named_transformers_["categories"]
     if not hasattr(encoder, "categories_"):  # there is no column of categories
         return {}

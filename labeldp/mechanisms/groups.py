@@ -109,8 +109,32 @@ MOST_LABELS = 40
 """Labels of the largest data sets that are searched for the worst log ratio."""
 
 
+class NoisyCounts(Measurement):
+    """Counts with discrete Laplace noise: a replaced label moves two of them by 1."""
+
+    draws = 3
+    distribution = 2
+    most_eps = 40.0
+    end = LAPLACE_REACH
+    moved_noises = 2
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise on each count."""
+        return 2 / self.eps
+
+    def noisy(self, counts: Tensor, noise: Noise) -> Tensor:
+        """Returns counts with noise, whole numbers, float64; some are negative."""
+        drawn = discrete_laplace(counts.shape, self.scale, numpy_stream(noise))
+        return (counts + torch.from_numpy(drawn)).to(torch.float64)
+
+    def worst_log_ratio(self, num_classes: int, bound: float = 1.0) -> float:
+        """Returns what one label moves, in scales of the noise."""
+        return moved_counts() / self.scale if self.scale else math.inf
+
+
 @dataclass(frozen=True)
-class LaplaceHistogram(Measurement):
+class LaplaceHistogram(NoisyCounts):
     """Counts of all labels with discrete Laplace noise, float64 (K,); central.
 
     eps-label-DP under label replacement, tight.
@@ -122,28 +146,15 @@ class LaplaceHistogram(Measurement):
     known_as = ("histogram",)
 
     trust = Trust.CENTRAL
-    draws = 3
-    distribution = 2
-    most_eps = 40.0
 
     @property
     def key(self) -> str:
         """As records of older versions spell it."""
         return f"LaplaceHistogram(eps={self.eps!r})"
 
-    @property
-    def scale(self) -> float:
-        """Scale of the noise on each count: a replaced label moves two counts by 1."""
-        return 2 / self.eps
-
     def stated_epsilon(self, num_classes: int) -> tuple[float, str]:
         """Returns what one label moves, in scales of the noise."""
-        how = "from the stated scale and what one label moves"
-        return moved_counts() / self.scale if self.scale else math.inf, how
-
-    def end_of_noise(self, eps: float) -> float:
-        """Returns the reach less half of eps, which one count moves; see the base."""
-        return LAPLACE_REACH - eps / 2
+        return self.worst_log_ratio(num_classes), "from the stated scale and what one label moves"
 
     def check(self, count: int, limit: Any, noise: Noise, prior: Prior = None) -> None:
         """Refuses an eps beyond the reach of the noise, and a prior."""
@@ -153,9 +164,7 @@ class LaplaceHistogram(Measurement):
     def __call__(self, labels: Tensor, limit: int, noise: Noise) -> Tensor:
         """Returns the noisy counts; some are negative."""
         check_reach(self.eps, self.most_eps)
-        drawn = discrete_laplace((limit,), self.scale, numpy_stream(noise))
-        counts = torch.bincount(labels, minlength=limit)
-        return (counts + torch.from_numpy(drawn)).to(torch.float64)
+        return self.noisy(torch.bincount(labels, minlength=limit), noise)
 
 
 @dataclass(frozen=True)
@@ -174,6 +183,7 @@ class CubeMeans(GroupMechanism):
     draws = 3
     distribution = 2
     most_eps = 20.0
+    end = LAPLACE_REACH
     tasks: ClassVar[tuple[str, ...]] = ("regression",)
 
     def reach(self, bound: float) -> float:
@@ -189,6 +199,11 @@ class CubeMeans(GroupMechanism):
         """Returns what sums are divided by, float64 (G,), at least 1."""
         return sizes.to(torch.float64).clamp_min(1)
 
+    def means(self, labels: Tensor, reach: float, sizes: Tensor) -> Tensor:
+        """Returns the means of clipped labels without noise, float64 (G,)."""
+        sums = group_sums(labels.clamp(-reach, reach), self.groups, self.num_groups)
+        return sums / self.divisors(sizes)
+
     def scales(self, sizes: Tensor, bound: float) -> Tensor:
         """Returns the scale of each cube's noise, float64 (G,); 0 for an empty cube."""
         reach = self.reach(bound)
@@ -201,8 +216,7 @@ class CubeMeans(GroupMechanism):
         reach, sizes = self.reach(limit), group_sizes(self.groups, self.num_groups)
         check_reach(self.eps, self.most_eps)
         if math.isinf(self.eps):
-            sums = group_sums(labels.clamp(-reach, reach), self.groups, self.num_groups)
-            return sums / self.divisors(sizes)
+            return self.means(labels, reach, sizes)
         step, stream = step_of(reach), numpy_stream(noise)
         drawn = laplace_sums((sizes > 0).long(), 2 * round(reach / step) / self.eps, stream)
         sums = group_sums(on_grid(labels, reach), self.groups, self.num_groups)
@@ -215,10 +229,6 @@ class CubeMeans(GroupMechanism):
         reach = round(reach / step) * step  # where labels lie
         sizes = torch.arange(1.0, MOST_LABELS + 1, dtype=torch.float64)
         return float((2 * reach / sizes / self.scales(sizes, bound)).max())
-
-    def end_of_noise(self, eps: float) -> float:
-        """Returns the reach less eps, which the one mean moves; see the base."""
-        return LAPLACE_REACH - eps
 
 
 @dataclass(frozen=True)
@@ -250,6 +260,7 @@ class FullCubeMeans(CubeMeans):
     density: float = 1.0
 
     most_eps = 40.0
+    moved_noises = 2
     protects: ClassVar[str] = "labels and features"
 
     def __post_init__(self) -> None:
@@ -268,8 +279,7 @@ class FullCubeMeans(CubeMeans):
         """Returns one mean for each cube, float64 (G,)."""
         reach, sizes = self.reach(limit), group_sizes(self.groups, self.num_groups)
         check_reach(self.eps, self.most_eps)
-        sums = group_sums(labels.clamp(-reach, reach), self.groups, self.num_groups)
-        means = sums / self.divisors(sizes)
+        means = self.means(labels, reach, sizes)
         if math.isinf(self.eps):
             return means
         step, scale = self.step(sizes, limit), float(self.scales(sizes, limit)[0])
@@ -292,20 +302,14 @@ class FullCubeMeans(CubeMeans):
         for average in range(1, MOST_LABELS):
             sizes = torch.tensor([average, average])
             scale, floor = float(self.scales(sizes, bound)[0]), self.floor(sizes)
-            leaves = max(_moved_mean(n, -1, reach, floor) for n in range(1, 2 * average + 1))
-            enters = max(_moved_mean(n, 1, reach, floor) for n in range(0, 2 * average))
-            stays = max(2 * reach / max(n, floor) for n in range(1, 2 * average + 1))
-            worst = max(worst, (leaves + enters) / scale, stays / scale)
+            moves = max(_moved_mean(others, reach, floor) for others in range(2 * average))
+            stays = 2 * reach / max(1, floor)
+            worst = max(worst, 2 * moves / scale, stays / scale)
         return worst
 
-    def end_of_noise(self, eps: float) -> float:
-        """Returns the reach less half of eps, which each of two means moves; see the base."""
-        return LAPLACE_REACH - eps / 2
 
-
-def _moved_mean(size: int, change: int, reach: float, floor: float) -> float:
-    """Returns how far a mean can move if one label leaves (-1) or enters (1) a cube."""
-    others = size - 1 if change < 0 else size
+def _moved_mean(others: int, reach: float, floor: float) -> float:
+    """Returns how far a mean can move if one label leaves or enters a cube of `others`."""
     moves = []
     for own, rest in itertools.product((-reach, reach), repeat=2):
         without = others * rest / max(others, floor)
@@ -339,6 +343,7 @@ class ExponentialCubes(GroupMechanism):
     known_as = ("exponential_cubes",)
 
     most_eps = 650.0
+    end = -math.log(SMALLEST_EXPONENTIAL)
 
     @property
     def weight(self) -> float:
@@ -383,10 +388,6 @@ class ExponentialCubes(GroupMechanism):
         moved += max(worst(one[a]) for a in range(num_classes))
         return max(replaced, moved)
 
-    def end_of_noise(self, eps: float) -> float:
-        """Returns the reach of the Gumbel noise less eps; see the base."""
-        return -math.log(SMALLEST_EXPONENTIAL) - eps
-
 
 @dataclass(frozen=True)
 class FullExponentialCubes(ExponentialCubes):
@@ -419,11 +420,10 @@ class FullExponentialCubes(ExponentialCubes):
 
 
 @dataclass(frozen=True)
-class NoisyClusters(GroupMechanism):
+class NoisyClusters(NoisyCounts, GroupMechanism):
     """Releases how often each class occurs in each group, plus whole numbers of noise.
 
-    The noise is discrete Laplace of scale 2 / eps. eps-label-DP, tight: a replaced label moves two
-    counts of its group by 1.
+    eps-label-DP, tight.
 
     Source: Tang et al. (2022), NoiseCluster, who add Gaussian noise under (eps, delta); pure noise
     is ours.
@@ -431,29 +431,11 @@ class NoisyClusters(GroupMechanism):
 
     known_as = ("noisy_clusters",)
 
-    draws = 3
-    distribution = 2
-    most_eps = 40.0
-
-    @property
-    def scale(self) -> float:
-        """Scale of the noise on each count."""
-        return 2 / self.eps
-
     def __call__(self, labels: Tensor, limit: Any, noise: Noise) -> Tensor:
-        """Returns noisy counts, whole numbers, float64 (G, K); some are negative."""
+        """Returns noisy counts, float64 (G, K)."""
         check_reach(self.eps, self.most_eps)
         counts = group_counts(labels, int(limit), self.groups, self.num_groups)
-        drawn = discrete_laplace(counts.shape, self.scale, numpy_stream(noise))
-        return (counts + torch.from_numpy(drawn)).to(torch.float64)
-
-    def worst_log_ratio(self, num_classes: int, bound: float = 1.0) -> float:
-        """Returns what one label moves, in scales of the noise."""
-        return moved_counts() / self.scale if self.scale else math.inf
-
-    def end_of_noise(self, eps: float) -> float:
-        """Returns the reach less half of eps, which one count moves; see the base."""
-        return LAPLACE_REACH - eps / 2
+        return self.noisy(counts, noise)
 
 
 @dataclass(frozen=True)
@@ -475,6 +457,8 @@ class LocalFull(ClippingMechanism, GroupMechanism):
     draws = 3
     distribution = 2
     most_eps = 27.0
+    end = SUMS_REACH
+    moved_noises = 2
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     trust = Trust.LOCAL
     protects: ClassVar[str] = "labels and features"
@@ -531,7 +515,3 @@ class LocalFull(ClippingMechanism, GroupMechanism):
             values = float((label * indicators[cube] - new * indicators[other]).abs().sum())
             worst = max(worst, sizes / self.size_scale + values / self.value_scale(clip))
         return worst
-
-    def end_of_noise(self, eps: float) -> float:
-        """Returns the reach of sums of noise less half of eps; see the base."""
-        return SUMS_REACH - eps / 2

@@ -288,6 +288,7 @@ class Laplace(RealMechanism):
     draws = 3
     distribution = 2
     most_eps = 20.0
+    end = LAPLACE_REACH
 
     def reach(self, bound: float) -> float:
         """Returns the largest size of a label that noise is added to."""
@@ -350,10 +351,6 @@ class Laplace(RealMechanism):
         reach = self.reach(bound)
         ends = torch.tensor([-reach, 0.0, reach], dtype=torch.float64)
         return ends, ends
-
-    def end_of_noise(self, eps: float) -> float:
-        """Returns the reach less eps; see the base."""
-        return LAPLACE_REACH - eps
 
     def summary(self) -> dict[str, object]:
         """Returns the scale of the noise per unit of the bound."""

@@ -46,6 +46,8 @@ class Measurement(ABC):
         asked_by: the learner of those that release nothing about single labels; for messages.
         known_as: its names on the command line, which subclasses do not inherit.
         protects: what may be replaced in one example: its label, or 'labels and features'.
+        end: how far additive noise reaches, in its scales; infinity: it has no end.
+        moved_noises: among how many noises a replaced label divides what it moves.
     """
 
     eps: float
@@ -59,6 +61,8 @@ class Measurement(ABC):
     asked_by: ClassVar[str] = "local_averages"
     known_as: ClassVar[tuple[str, ...]] = ()
     protects: ClassVar[str] = "labels"
+    end: ClassVar[float] = math.inf
+    moved_noises: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eps", check_eps(self.eps))
@@ -153,12 +157,12 @@ class Measurement(ABC):
     def end_of_noise(self, eps: float) -> float:
         """Returns how far additive noise reaches beyond what one label moves, in its scales.
 
-        Outputs beyond it exclude a label with certainty. Infinity: noise has no such end.
+        Outputs beyond it exclude a label with certainty.
 
         Args:
             eps: that its statements imply, finite; what one label moves follows from it.
         """
-        return math.inf
+        return self.end - eps / self.moved_noises
 
     def summary(self) -> dict[str, object]:
         """Returns derived parameters worth a line in the record (keep probability, scale, ...)."""

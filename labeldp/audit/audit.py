@@ -24,7 +24,6 @@ from labeldp.audit.exact import formula_epsilon
 from labeldp.audit.fit import Calibration, GoodnessOfFit, all_of
 from labeldp.audit.statistics import (
     ROWS,
-    Literals,
     choose_event,
     choose_literals,
     eps_bound,
@@ -118,10 +117,11 @@ def sample(channel: Channel, draws: int, generator: Generator, confidence: float
         def counts(number: int, size: int, *, is_first: bool) -> Tensor:
             total = torch.zeros((literals.count + 1,) * 2, dtype=torch.float64)
             for batch in channel.batches(size):
-                holds, law = _look(channel, literals, number, batch, generator)
+                outputs = channel.draw(number, batch, generator)
+                law = None if channel.law is None else channel.law(outputs)
                 if law is not None and is_first:
                     calibration.add(law, number)
-                total += event_counts(holds)
+                total += event_counts(literals(outputs, law))
                 bar.update(batch)
             return total
 
@@ -134,7 +134,7 @@ def sample(channel: Channel, draws: int, generator: Generator, confidence: float
         fits += [further] if further is not None else []
         hits = [int(counts(i, rest, is_first=False)[high, low]) for i in (more, less)]
     words = f"{channel.inputs[more]} against {channel.inputs[less]}: {literals.spell((high, low))}"
-    bound = eps_bound(hits[0], hits[1], rest, confidence, channel.delta)
+    bound = eps_bound((hits[0], rest), (hits[1], rest), confidence, channel.delta)
     share, fit = hits[0] / rest, all_of(fits)
     apart = _apart(channel, min(ROWS, asked, max(FEWEST_ROWS, channel.chunk)), generator)
     return Sampled(
@@ -149,14 +149,6 @@ def _apart(channel: Channel, size: int, generator: Generator) -> float:
     numbers = two_inputs(size, (0, len(channel.inputs) - 1), generator)
     calls = [channel.ask(numbers, generator).numpy() for _ in range(2)]
     return row_independence_test(calls, [(numbers > 0).numpy()] * 2)
-
-
-def _look(
-    channel: Channel, literals: Literals, number: int, size: int, generator: Generator
-) -> tuple[Tensor, Tensor | None]:
-    outputs = channel.draw(number, size, generator)
-    law = None if channel.law is None else channel.law(outputs)
-    return literals(outputs, law), law
 
 
 CHANNELS: dict[type, Callable[[Any], list[Channel]]] = {
@@ -326,17 +318,12 @@ def audit(
         if name != "skewed" or found[name][0] > 0  # one label is left: the output says nothing
         for channel in channels_of(measurement, num_classes, one)
     ]
-    sampled = sampled_all(channels if draws else [], draws, seed)
-    return Audit(measurement.eps, exact, how, sampled, measurement.delta)
-
-
-def sampled_all(channels: list[Channel], draws: int, seed: int) -> tuple[Sampled, ...]:
-    """Returns what the draws of each sampler say; all bounds hold together at `CONFIDENCE`."""
     confidence = 1 - (1 - CONFIDENCE) / max(1, len(channels))
-    return tuple(
+    sampled = tuple(
         sample(channel, draws, seeding.generator(seed, "audit", number), confidence)
-        for number, channel in enumerate(channels)
+        for number, channel in enumerate(channels if draws else [])
     )
+    return Audit(measurement.eps, exact, how, sampled, measurement.delta)
 
 
 def sampled_epsilon(

@@ -169,7 +169,9 @@ def teacher_votes(mechanism: PateFM) -> list[Channel]:
     An output is how often nothing, and each class, was released before the run ended; that is all
     that the law of equal queries depends on.
     """
-    votes = votes_of(mechanism.threshold * mechanism.teachers, 1.0)
+    # Without the own teacher class 0 leads and reaches the threshold just so: one vote decides.
+    edge = mechanism.threshold * mechanism.teachers
+    votes = torch.tensor([edge, edge - 1, edge - 1]).double() + torch.eye(CLASSES).double()
     laws = torch.stack([_law_of_votes(mechanism, each) for each in votes])
 
     def ask(numbers: Tensor, generator: Generator) -> Tensor:
@@ -190,15 +192,6 @@ def teacher_votes(mechanism: PateFM) -> list[Channel]:
             in_one_call=False,
         )
     ]
-
-
-def votes_of(edge: float, one: float) -> Tensor:
-    """Returns the votes of all teachers, (K, K), where one votes for class 0, 1 or 2.
-
-    Without it class 0 leads and reaches the threshold just so: one vote decides.
-    """
-    others = torch.tensor([edge, edge - one, edge - one], dtype=torch.float64)
-    return others + one * torch.eye(CLASSES, dtype=torch.float64)
 
 
 def _told(mechanism: PateFM, released: Tensor) -> Tensor:

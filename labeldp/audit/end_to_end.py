@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from labeldp.audit.guesses import one_run_bound
-from labeldp.audit.statistics import share_high, share_low
+from labeldp.audit.statistics import eps_bound
 from labeldp.store import StoredRelease
 from labeldp.support import seeding
 
@@ -110,15 +110,12 @@ def pair_epsilon(game: Game, confidence: float = 0.95) -> float:
     Clopper-Pearson on both, threshold from the other half. Treats canaries as independent, which
     one run does not promise: `one_run_epsilon` needs no such promise.
     """
-    first, second = game.half(0), game.half(1)
-    high = first.thresholds()[1]
-    counts = []
-    for part in (second.is_first, ~second.is_first):
-        counts.append((int((second.scores[part] > high).sum()), int(part.sum())))
-    level = (1 - confidence) / 2
-    low = share_low(*counts[0], level)
-    ratio = low / share_high(*counts[1], level) if min(counts[0][1], counts[1][1]) else 0.0
-    return max(0.0, math.log(ratio)) if ratio > 0 else 0.0
+    second = game.half(1)
+    above = second.scores > game.half(0).thresholds()[1]
+    more, less = (
+        (int((above & part).sum()), int(part.sum())) for part in (second.is_first, ~second.is_first)
+    )
+    return eps_bound(more, less, confidence)
 
 
 HIDDEN, BATCH, LEARNING_RATE, WEIGHT_DECAY = 128, 64, 1e-3, 1e-4

@@ -24,22 +24,13 @@ def formula_epsilon(
         InputError: no audit of such a mechanism is known.
     """
     eps, how = _stated_epsilon(measurement, num_classes, prior)
-    if math.isfinite(eps) and (excluded := excluded_share(measurement, eps)) > EXCLUDED:
-        return math.inf, f"as noise ends: up to {excluded:.2g} of outputs exclude a label"
+    if math.isfinite(eps):
+        # As much of exponentially falling noise as lies beyond its reach, less what a replaced
+        # label moves; of normal noise see `moments.epsilon_at`.
+        excluded = math.exp(min(0.0, -measurement.end_of_noise(eps)))
+        if excluded > EXCLUDED:
+            return math.inf, f"as noise ends: up to {excluded:.2g} of outputs exclude a label"
     return eps, how
-
-
-def excluded_share(measurement: Measurement, eps: float) -> float:
-    """Returns how likely an output is, at most, that excludes a label, since noise has an end.
-
-    As much of exponentially falling noise as lies beyond its reach, less what a replaced label
-    moves. 0 for measurements without such noise; of normal noise see `moments.epsilon_at`.
-
-    Args:
-        measurement: any.
-        eps: that its statements imply, finite.
-    """
-    return math.exp(min(0.0, -measurement.end_of_noise(eps)))
 
 
 def _stated_epsilon(

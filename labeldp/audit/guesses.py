@@ -6,11 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import betaincinv
 from scipy.stats import binom
 
-from labeldp.audit.statistics import MOST_COLUMNS, MOST_EPS, MOST_VALUES, POWER
+from labeldp.audit.statistics import (
+    MOST_COLUMNS,
+    MOST_EPS,
+    MOST_VALUES,
+    POWER,
+    least_found,
+    share_low,
+)
 from labeldp.support.validate import check_number
 
 BULK = np.linspace(0.02, 0.98, 49)
@@ -62,8 +67,7 @@ def _bounds(
         error /= 2
         revealed = int(binom.isf(error, rows, delta))
         right, guesses = right - revealed, guesses - revealed
-    wrong = np.maximum(guesses - right, 0)
-    least = np.where(right > 0, betaincinv(np.maximum(right, 1), wrong + 1, error), 0.0)
+    least = share_low(right, guesses, error)
     with np.errstate(divide="ignore"):
         return np.log(least / (1 - least)).clip(0.0, MOST_EPS)
 
@@ -91,18 +95,12 @@ class Guesses:
 
         For as many guesses as were made; infinity where they are too few.
         """
-        low, high = 0, self.count + 1
-        while high - low > 1:  # the least number of right guesses that exceeds eps
-            middle = (low + high) // 2
-            found = one_run_bound(middle, self.count, confidence, self.rows, delta) > eps
-            low, high = (low, middle) if found else (middle, high)
-        if high > self.count:
-            return math.inf
 
-        def excess(true_eps: float) -> float:
-            return float(binom.sf(high - 1, self.count, 1 / (1 + math.exp(-true_eps)))) - POWER
+        def is_found(true_eps: float) -> bool:
+            right = int(binom.ppf(1 - POWER, self.count, 1 / (1 + math.exp(-true_eps))))
+            return one_run_bound(right, self.count, confidence, self.rows, delta) > eps
 
-        return float(brentq(excess, 0.0, MOST_EPS)) if excess(MOST_EPS) > 0 else math.inf
+        return least_found(eps, is_found, 1e-9)
 
 
 def rarest(eps: float, rows: int, confidence: float, delta: float = 0.0) -> float:

@@ -1,13 +1,14 @@
 """Events that tell two labels apart, bounds on eps, and a test that rows are independent."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.stats import beta, binom, norm, rankdata
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv
+from scipy.stats import binom, norm, rankdata
 from torch import Tensor
 
 from labeldp.support.validate import check_number
@@ -18,35 +19,33 @@ POWER = 0.9
 """Of audits: the share that find a leak which counts as found."""
 
 
-def share_low(hits: int, draws: int, level: float) -> float:
-    """Returns the Clopper-Pearson lower bound of a probability, wrong with at most `level`."""
-    return float(beta.ppf(level, hits, draws - hits + 1)) if hits > 0 else 0.0
+def share_low(hits: ArrayLike, draws: ArrayLike, level: float) -> NDArray[np.float64]:
+    """Returns the Clopper-Pearson lower bound of probabilities, each wrong with at most `level`."""
+    hits, draws = np.asarray(hits), np.asarray(draws)
+    return np.where(hits > 0, betaincinv(np.maximum(hits, 1), draws - hits + 1, level), 0.0)
 
 
-def share_high(hits: int, draws: int, level: float) -> float:
-    """Returns the Clopper-Pearson upper bound of a probability, wrong with at most `level`."""
-    return float(beta.ppf(1 - level, hits + 1, draws - hits)) if hits < draws else 1.0
-
-
-def eps_bound(more: int, less: int, draws: int, confidence: float, delta: float = 0.0) -> float:
+def eps_bound(
+    more: tuple[int, int], less: tuple[int, int], confidence: float, delta: float = 0.0
+) -> float:
     """Returns a lower bound on eps from how often one event happened under two inputs.
 
     (eps, delta)-DP says P(event | a) <= e^eps P(event | b) + delta. Both Clopper-Pearson bounds
     hold together with at least `confidence` (Bonferroni: half of the error each).
 
     Args:
-        more: hits among `draws` under the input that makes the event likelier.
-        less: hits among `draws` under the other input.
-        draws: for each of the two inputs, >= 1.
+        more: hits and draws under the input that makes the event likelier.
+        less: hits and draws under the other input.
         confidence: in (0, 1).
         delta: of the claim, in [0, 1).
 
-    >>> round(eps_bound(7311, 2689, 10_000, 0.99), 2)  # randomised response, K=2, eps=1
+    >>> round(eps_bound((7311, 10_000), (2689, 10_000), 0.99), 2)  # randomised response, K=2, eps=1
     0.94
     """
     level = (1 - check_number("confidence", confidence, above=0.0, high=1 - 1e-12)) / 2
-    low = share_low(more, draws, level) - delta
-    return max(0.0, math.log(low / share_high(less, draws, level))) if low > 0 else 0.0
+    low = float(share_low(*more, level)) - delta
+    high = 1 - float(share_low(less[1] - less[0], less[1], level))
+    return max(0.0, math.log(low / high)) if low > 0 else 0.0
 
 
 def flagged_from(
@@ -69,12 +68,17 @@ def flagged_from(
     def is_found(true_eps: float) -> bool:
         more = int(binom.ppf(miss, draws, share))
         less = int(binom.ppf(1 - miss, draws, max(0.0, share - delta) * math.exp(-true_eps)))
-        return eps_bound(more, less, draws, confidence, delta) > eps
+        return eps_bound((more, draws), (less, draws), confidence, delta) > eps
 
+    return least_found(eps, is_found, 1e-3)
+
+
+def least_found(eps: float, is_found: Callable[[float], bool], width: float) -> float:
+    """Returns the least true eps that is found, to within `width`; infinity if none is."""
     low, high = eps, eps + MOST_EPS
     if not is_found(high):
         return math.inf
-    while high - low > 1e-3:
+    while high - low > width:
         middle = (low + high) / 2
         low, high = (low, middle) if is_found(middle) else (middle, high)
     return high

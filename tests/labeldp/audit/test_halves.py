@@ -160,7 +160,9 @@ def test_power_is_what_it_says():
             torch.binomial(torch.full((200,), float(draws)), torch.full((200,), p), stream)
             for p in (share, share * math.exp(-true_eps))
         ]
-        bounds = [eps_bound(int(a), int(b), draws, 0.99) for a, b in zip(*hits, strict=True)]
+        bounds = [
+            eps_bound((int(a), draws), (int(b), draws), 0.99) for a, b in zip(*hits, strict=True)
+        ]
         return sum(bound > EPS for bound in bounds) / 200
 
     assert found(least) > 0.85 > 0.2 > found(EPS + (least - EPS) / 3)
@@ -173,4 +175,4 @@ def test_one_run_bound_inverts_the_binomial_tail():
     found = one_run_bound(80, 100, 0.95)
     assert binom.sf(79, 100, 1 / (1 + math.exp(-found))) == pytest.approx(0.05, abs=1e-6)
     assert one_run_bound(50, 100, 0.95) == one_run_bound(0, 0, 0.95) == 0
-    assert eps_bound(60, 50, 100, 0.95, delta=0.7) == 0
+    assert eps_bound((60, 100), (50, 100), 0.95, delta=0.7) == 0

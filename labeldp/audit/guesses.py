@@ -243,11 +243,7 @@ class Guesser:
         self._counts = [counts for _, counts in found]
 
     def _scores(
-        self,
-        outputs: Outputs,
-        labels: NDArray[np.int64],
-        stream: np.random.Generator,
-        own: int,
+        self, outputs: Outputs, labels: NDArray[np.int64], stream: np.random.Generator, own: int
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Returns how sure each guess is, (n,), and which are right; `own`: counts of the row."""
         # Another label of those that were seen, each equally likely.

@@ -8,12 +8,7 @@ from labeldp.mechanisms.base import (
     Messages,
     RealMechanism,
 )
-from labeldp.mechanisms.bits import (
-    LocalHashing,
-    OptimizedUnaryEncoding,
-    Rappor,
-    UnaryEncoding,
-)
+from labeldp.mechanisms.bits import LocalHashing, OptimizedUnaryEncoding, Rappor, UnaryEncoding
 from labeldp.mechanisms.groups import (
     ClippedCubeMeans,
     CubeMeans,

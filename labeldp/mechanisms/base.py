@@ -11,13 +11,7 @@ from torch import Tensor
 
 from labeldp.mechanisms.encodings import AsReleased, Encoding, ShortLabels
 from labeldp.mechanisms.measurement import Measurement, Notes, check_members, made_up_label
-from labeldp.mechanisms.noise import (
-    Noise,
-    Prior,
-    draw_columns,
-    group_counts,
-    group_sums,
-)
+from labeldp.mechanisms.noise import Noise, Prior, draw_columns, group_counts, group_sums
 from labeldp.support.validate import InputError, check_integer, check_labels, check_prior
 
 Limit = TypeVar("Limit", bound=float)
@@ -267,12 +261,7 @@ class ClassMechanism(Mechanism[int]):
         return GroupSums(self, groups, num_groups)
 
     def release_groups(
-        self,
-        labels: Tensor,
-        num_classes: int,
-        groups: Tensor,
-        num_groups: int,
-        generator: Noise,
+        self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns the sum, in each group, of one release of every label, float64 (G, K).
 

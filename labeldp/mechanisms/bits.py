@@ -98,12 +98,7 @@ class BitFlips(BitMechanism):
         return torch.from_numpy(bits.view(np.uint8))
 
     def release_groups(
-        self,
-        labels: Tensor,
-        num_classes: int,
-        groups: Tensor,
-        num_groups: int,
-        generator: Noise,
+        self, labels: Tensor, num_classes: int, groups: Tensor, num_groups: int, generator: Noise
     ) -> Tensor:
         """Returns how many bits of each class are 1 in each group, float64 (G, K).
 

@@ -109,11 +109,10 @@ class PackedBits(AsReleased):
     name = "packed bits"
 
     def draw(self, labels: Tensor, generator: Noise) -> Tensor:
-        """Returns the bits of some rows at a time, packed: O(N K) time, N K / 8 bytes."""
+        """Returns the bits in this form, drawn for some rows at a time: O(N K) time."""
         rows = max(1, OUTPUT_ENTRIES_AT_ONCE // self.num_classes)
         draw = super().draw
-        parts = [self.packed(draw(part, generator)) for part in labels.split(rows)]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        return joined([self.packed(draw(part, generator)) for part in labels.split(rows)])
 
     def checked(self, messages: Tensor) -> Tensor:
         """Returns the bytes if there are as many as K needs."""
@@ -128,7 +127,7 @@ class PackedBits(AsReleased):
         return torch.from_numpy(bits)
 
     def packed(self, bits: Tensor) -> Tensor:
-        """Returns uint8 bits (n, K) as bytes."""
+        """Returns uint8 bits (n, K) in this form."""
         return torch.from_numpy(np.packbits(bits.numpy(), axis=1))
 
 
@@ -136,12 +135,6 @@ class Positions(PackedBits):
     """Which bits are 1, where they are few: int32 (N, w), rising, -1 after the last one."""
 
     name = "positions"
-
-    def draw(self, labels: Tensor, generator: Noise) -> Tensor:
-        """Returns the positions of the ones, padded to the longest row."""
-        rows = max(1, OUTPUT_ENTRIES_AT_ONCE // self.num_classes)
-        drawn = (AsReleased.draw(self, part, generator) for part in labels.split(rows))
-        return joined([positions_of(bits) for bits in drawn])
 
     def checked(self, messages: Tensor) -> Tensor:
         """Returns the positions if they are in [-1, K)."""
@@ -158,6 +151,10 @@ class Positions(PackedBits):
         places = self.checked(messages).to(torch.int64) + 1  # 0 is the padding
         bits = torch.zeros((len(messages), self.num_classes + 1), dtype=torch.uint8)
         return bits.scatter_(1, places, 1)[:, 1:].contiguous()
+
+    def packed(self, bits: Tensor) -> Tensor:
+        """Returns uint8 bits (n, K) in this form, padded to the longest row."""
+        return positions_of(bits)
 
 
 def joined(parts: Sequence[Tensor]) -> Tensor:

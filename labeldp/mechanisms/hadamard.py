@@ -10,11 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.mechanisms.base import two_levels
-from labeldp.mechanisms.bits import (
-    BitMechanism,
-    check_bits,
-    evidence_of_ones,
-)
+from labeldp.mechanisms.bits import BitMechanism, check_bits, evidence_of_ones
 from labeldp.mechanisms.encodings import Encoding, whole_numbers_to
 from labeldp.mechanisms.noise import Noise, Prior, check_noise, numpy_stream, random_words
 from labeldp.mechanisms.response import RandomizedResponse

@@ -12,14 +12,7 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms.measurement import Measurement, Trust
-from labeldp.mechanisms.noise import (
-    Noise,
-    Prior,
-    SecretGenerator,
-    check_reach,
-    step_of,
-    uniforms,
-)
+from labeldp.mechanisms.noise import Noise, Prior, SecretGenerator, check_reach, step_of, uniforms
 from labeldp.support.progress import progress_bar
 from labeldp.support.validate import InputError, check_integer, check_number
 

@@ -121,9 +121,7 @@ LAPLACE_REACH = 43.4
 SUMS_REACH = 53 * math.log(2)
 """The same for `laplace_sums` of several variables: less probability than 2^-53 lies beyond."""
 SUM_TOLERANCE = 1e-6
-SETS_AT_ONCE = (
-    2000  # whose keys are drawn at once, so that they stay in the cache while they are compared
-)
+SETS_AT_ONCE = 2000  # whose keys stay in the cache while they are compared
 
 
 def uniforms(shape: tuple[int, ...], generator: Noise) -> Tensor:
@@ -353,9 +351,7 @@ def one_word_laplace(shape: tuple[int, ...], scale: float, stream: Stream) -> ND
     # With P(k < 0) = ratio / (1 + ratio) both sides are geometric, and 0 is on one of them alone.
     below = np.uint64(math.ceil(math.ldexp(ratio / (1 + ratio), 63)))
     noise = np.empty(math.prod(shape))
-    for start in range(
-        0, len(noise), DRAWN_AT_ONCE // 2
-    ):  # what is drawn at once stays in the cache
+    for start in range(0, len(noise), DRAWN_AT_ONCE // 2):  # what is drawn stays in the cache
         words = random_words(len(noise[start : start + DRAWN_AT_ONCE // 2]), stream)
         words >>= np.uint64(1)
         words -= below  # wraps around: read as int64, a place from -below on

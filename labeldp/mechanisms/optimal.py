@@ -46,7 +46,8 @@ class OptimalMechanism(ClassMechanism):
         """Returns uint8 bits (N, K), a set for each label; O(N sets)."""
         check_labels(labels, num_classes)
         sets, log_weight = self._solution(num_classes, prior)
-        transition = (log_weight + (sets.T.to(torch.float64) - 1) * self._cost).exp()
+        cost = min(self.eps, 750.0)  # 0 * inf would be NaN, and e^-750 is 0 all the same
+        transition = (log_weight + (sets.T.to(torch.float64) - 1) * cost).exp()
         return sets[draw_columns(transition, labels, generator)]
 
     def log_likelihood(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
@@ -79,11 +80,6 @@ class OptimalMechanism(ClassMechanism):
             )
         sets, log_weight = _solve(self.eps, tuple(row.tolist()))
         return torch.from_numpy(sets), torch.from_numpy(log_weight)
-
-    @property
-    def _cost(self) -> float:
-        """eps, but finite: 0 * inf would be NaN, and e^-750 is 0 all the same."""
-        return min(self.eps, 750.0)
 
 
 @lru_cache(maxsize=64)

@@ -11,14 +11,7 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms.base import RealMechanism, exact_match, two_levels
-from labeldp.mechanisms.noise import (
-    Noise,
-    Prior,
-    check_noise,
-    draw_columns,
-    integers,
-    uniforms,
-)
+from labeldp.mechanisms.noise import Noise, Prior, check_noise, draw_columns, integers, uniforms
 from labeldp.support.validate import InputError, check_integer, check_number, check_prior
 
 

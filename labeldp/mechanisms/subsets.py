@@ -11,21 +11,9 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms.base import two_levels
-from labeldp.mechanisms.bits import (
-    BitMechanism,
-    check_bits,
-    refuse_non_bits,
-    truth_values,
-)
+from labeldp.mechanisms.bits import BitMechanism, check_bits, refuse_non_bits, truth_values
 from labeldp.mechanisms.encodings import Encoding, bits_encoding
-from labeldp.mechanisms.noise import (
-    Noise,
-    Prior,
-    check_noise,
-    coins,
-    numpy_stream,
-    sets_around,
-)
+from labeldp.mechanisms.noise import Noise, Prior, check_noise, coins, numpy_stream, sets_around
 from labeldp.support.validate import InputError, check_choice, check_integer, check_labels
 
 ENUMERABLE_SETS = 2**16
@@ -105,7 +93,9 @@ class SubsetSelection(BitMechanism):
         """Returns log P(set | label = c), float64 (N, K): two values, eps apart."""
         bits = check_bits(released, num_classes)
         size = self.chosen_size(num_classes)
-        inside = log_inside(self.eps, num_classes, size)
+        # log P(set | label) of each single set that holds the label.
+        sets = math.lgamma(num_classes) - math.lgamma(size) - math.lgamma(num_classes - size + 1)
+        inside = -sets - math.log1p((num_classes - size) / size * math.exp(-self.eps))
         log_likelihood = two_levels(bits == 1, inside, inside - self.eps)
         return log_likelihood.masked_fill_(bits.sum(1, keepdim=True) != size, -math.inf)
 
@@ -117,7 +107,14 @@ class SubsetSelection(BitMechanism):
     def output_space(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns all C(K, d) sets, uint8."""
         size = self.chosen_size(num_classes)
-        return subsets(torch.arange(num_classes), size, num_classes)
+        count = math.comb(num_classes, size)
+        if count > ENUMERABLE_SETS:
+            raise InputError(
+                f"{count:.3g} sets of {size} labels are too many to enumerate "
+                f"(at most {ENUMERABLE_SETS})"
+            )
+        chosen = torch.tensor(list(itertools.combinations(range(num_classes), size)))
+        return torch.zeros((count, num_classes), dtype=torch.uint8).scatter_(1, chosen, 1)
 
     def extreme_outputs(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the K sets of d cyclically consecutive labels, uint8 (K, K).
@@ -125,7 +122,8 @@ class SubsetSelection(BitMechanism):
         The ratio of two labels depends on their own two bits alone, and for d < K some such set
         holds one label of any pair without the other.
         """
-        return arcs(torch.arange(num_classes), self.chosen_size(num_classes), num_classes)
+        size, places = self.chosen_size(num_classes), torch.arange(num_classes)
+        return ((places - places[:, None]) % num_classes < size).to(torch.uint8)
 
     def bit_rates(self, num_classes: int) -> tuple[float, float]:
         """Returns how likely the bit is 1 of the true label, and of one wrong label."""
@@ -151,12 +149,6 @@ def p_outside(eps: float, num_classes: int, size: int) -> float:
     return tail / (size + tail)
 
 
-def log_inside(eps: float, num_classes: int, size: int) -> float:
-    """Returns log P(set | label) of each single d-subset that holds the label."""
-    sets = math.lgamma(num_classes) - math.lgamma(size) - math.lgamma(num_classes - size + 1)
-    return -sets - math.log1p((num_classes - size) / size * math.exp(-eps))
-
-
 def subset_information(num_classes: int, size: int, eps: float) -> float:
     """Returns the mutual information, in nats, of a uniform label and its d-subset."""
     tail = math.exp(-eps)
@@ -166,23 +158,3 @@ def subset_information(num_classes: int, size: int, eps: float) -> float:
     share = size / num_classes
     information = share * inside * math.log(inside)
     return information + ((1 - share) * outside * math.log(outside) if outside > 0 else 0.0)
-
-
-def subsets(members: Tensor, size: int, num_classes: int) -> Tensor:
-    """Returns every subset of `members` with `size` labels as uint8 bits (sets, K)."""
-    count = math.comb(len(members), size)
-    if count > ENUMERABLE_SETS:
-        raise InputError(
-            f"{count:.3g} sets of {size} labels are too many to enumerate "
-            f"(at most {ENUMERABLE_SETS})"
-        )
-    chosen = torch.tensor(list(itertools.combinations(members.tolist(), size)))
-    return torch.zeros((count, num_classes), dtype=torch.uint8).scatter_(1, chosen, 1)
-
-
-def arcs(members: Tensor, size: int, num_classes: int) -> Tensor:
-    """Returns the sets of `size` cyclically consecutive members as uint8 bits (members, K)."""
-    start = torch.arange(len(members))
-    bits = torch.zeros((len(members), num_classes), dtype=torch.uint8)
-    bits[:, members] = ((start - start[:, None]) % len(members) < size).to(torch.uint8)
-    return bits

@@ -83,10 +83,6 @@ class Sampled:
     delta: float = 0.0
     apart: float = 1.0
 
-    def flagged_from(self, eps: float) -> float:
-        """Returns the smallest true eps that 90 of 100 such audits would put above `eps`."""
-        return flagged_from(eps, self.share, self.draws // 2, self.confidence, delta=self.delta)
-
 
 def sample(channel: Channel, draws: int, generator: Generator, confidence: float = 0.99) -> Sampled:
     """Draws from a sampler and returns what follows for eps, and whether the draws fit.
@@ -264,7 +260,8 @@ class Audit:
 
 def _power(found: Sampled, claimed: float) -> list[str]:
     """Returns which leak the draws would have shown, a line each."""
-    least = found.flagged_from(claimed)
+    draws = found.draws // 2
+    least = flagged_from(claimed, found.share, draws, found.confidence, found.delta)
     if math.isinf(least):
         lines = ["power      the bound alone would find no leak (the event is too rare)"]
     else:

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Generator, Tensor
@@ -151,15 +152,11 @@ def real_channels(mechanism: RealMechanism, bound: float = 1.0) -> list[Channel]
     return [first, replace(first, name="group sums", ask=sums)]
 
 
-def _entries(answers: Tensor) -> Tensor:
-    return answers.flatten(1)
-
-
 def copies(
     mechanism: GroupMechanism,
     limit: float,
     contents: list[list[Tensor]],
-    read: Callable[[Tensor], Tensor] = _entries,
+    read: Callable[[Tensor], Tensor] = lambda answers: answers.flatten(1),
 ) -> Ask:
     """Returns how many copies of small data sets are drawn in one call.
 
@@ -362,5 +359,5 @@ def histogram_counts(histogram: LaplaceHistogram) -> list[Channel]:
         size = len(numbers)
         return histogram(2 * torch.arange(size) + numbers, 2 * size, generator).reshape(size, 2)
 
-    law = lambda outputs: laplace_law(outputs, means, histogram.scale)  # noqa: E731
+    law = partial(laplace_law, means=means, scale=histogram.scale)
     return [Channel(histogram.name, ("class 0", "class 1"), ask, law)]

@@ -23,7 +23,12 @@ def formula_epsilon(
     Raises:
         InputError: no audit of such a mechanism is known.
     """
-    eps, how = _stated_epsilon(measurement, num_classes, prior)
+    if isinstance(measurement, ClassMechanism):
+        eps, how = exact_epsilon(measurement, num_classes, prior), "exactly, from the likelihood"
+    elif isinstance(measurement, RealMechanism):
+        eps, how = exact_real_epsilon(measurement), "from the density at its breakpoints"
+    else:
+        eps, how = measurement.stated_epsilon(num_classes)
     if math.isfinite(eps):
         # As much of exponentially falling noise as lies beyond its reach, less what a replaced
         # label moves; of normal noise see `moments.epsilon_at`.
@@ -31,17 +36,6 @@ def formula_epsilon(
         if excluded > EXCLUDED:
             return math.inf, f"as noise ends: up to {excluded:.2g} of outputs exclude a label"
     return eps, how
-
-
-def _stated_epsilon(
-    measurement: Measurement, num_classes: int, prior: Tensor | None
-) -> tuple[float, str]:
-    """Returns the same of statements about all numbers, as if noise had no end."""
-    if isinstance(measurement, ClassMechanism):
-        return exact_epsilon(measurement, num_classes, prior), "exactly, from the likelihood"
-    if isinstance(measurement, RealMechanism):
-        return exact_real_epsilon(measurement), "from the density at its breakpoints"
-    return measurement.stated_epsilon(num_classes)
 
 
 def exact_epsilon(

@@ -137,8 +137,7 @@ class BitFlips(BitMechanism):
 
     def most_likely_labels(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the labels whose bit is 1, bool (N, K); all of them where no bit is."""
-        refuse_non_bits(released, num_classes)
-        ones = truth_values(released)
+        ones = truth_values(released, num_classes)
         nothing = count_true(ones) == 0
         return ones | nothing[:, None] if nothing.any() else ones
 
@@ -171,12 +170,16 @@ def _binomial(count: int, p: float) -> Tensor:
 
 def check_bits(released: Tensor, num_classes: int) -> Tensor:
     """Returns `released` as int64 (N, K) if it holds zeros and ones only."""
-    refuse_non_bits(released, num_classes)
+    truth_values(released, num_classes)
     return released.to(torch.int64)
 
 
-def refuse_non_bits(released: Tensor, num_classes: int) -> None:
-    """Raises an InputError unless `released` has shape (N, K) and holds zeros and ones only."""
+def truth_values(released: Tensor, num_classes: int) -> Tensor:
+    """Returns `released` as bool (N, K), in the same memory where it is uint8.
+
+    Raises:
+        InputError: another shape, or other values than zeros and ones.
+    """
     check_shape("bits", released, num_classes)
     if released.is_floating_point():  # 0.5 would count as 0, and NaN is below and above nothing
         are_bits = bool(((released == 0) | (released == 1)).all())
@@ -184,6 +187,7 @@ def refuse_non_bits(released: Tensor, num_classes: int) -> None:
         are_bits = not released.numel() or bool(released.min() >= 0 and released.max() <= 1)
     if not are_bits:
         raise InputError("released bits must be 0 or 1")
+    return released.to(torch.uint8).view(torch.bool)
 
 
 def evidence_of_ones(released: Tensor, num_classes: int, eps: float) -> Tensor:
@@ -194,15 +198,9 @@ def evidence_of_ones(released: Tensor, num_classes: int, eps: float) -> Tensor:
     Float32 (N, K), without the float64 that the likelihood needs: 0 and -eps; all 0 in a row that
     has no ones.
     """
-    refuse_non_bits(released, num_classes)
-    ones = truth_values(released)
+    ones = truth_values(released, num_classes)
     best = ones | ~ones.any(1, keepdim=True)
     return torch.where(best, 0.0, torch.tensor(-eps, dtype=torch.float32))
-
-
-def truth_values(bits: Tensor) -> Tensor:
-    """Returns zeros and ones as bool, in the same memory where they are uint8."""
-    return bits.to(torch.uint8).view(torch.bool)
 
 
 def _log(probability: float) -> float:

@@ -345,13 +345,7 @@ class PateFM(Measurement):
         self, labels: Tensor, limit: Any, noise: Noise, prior: Prior = None
     ) -> tuple[Tensor, Notes]:
         """Returns the winners, and the eps that these very votes have."""
-        counts = self._counts(labels, limit)
-        released = self.release_votes(counts, noise)
-        return released, self.unsanitised(counts, released)
-
-    def _counts(self, labels: Tensor, num_classes: int) -> Tensor:
-        """Returns how many teachers vote for each class, float64 (Q, K)."""
-        counts = torch.zeros((self.queries, num_classes), dtype=torch.float64)
+        counts = torch.zeros((self.queries, limit), dtype=torch.float64)
         own = self.parts.argsort(stable=True).split(self.parts.bincount().tolist())
         for indices in progress_bar(own, len(own), "teachers"):
             assert self.vote is not None, "checked before a label is read"
@@ -361,4 +355,5 @@ class PateFM(Measurement):
                     f"a teacher must vote on {self.queries} queries, int64 of that many"
                 )
             counts[torch.arange(self.queries), votes] += 1
-        return counts
+        released = self.release_votes(counts, noise)
+        return released, self.unsanitised(counts, released)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labeldp.mechanisms.base import two_levels
-from labeldp.mechanisms.bits import BitMechanism, check_bits, refuse_non_bits, truth_values
+from labeldp.mechanisms.bits import BitMechanism, check_bits, truth_values
 from labeldp.mechanisms.encodings import Encoding, bits_encoding
 from labeldp.mechanisms.noise import Noise, Prior, check_noise, coins, numpy_stream, sets_around
 from labeldp.support.validate import InputError, check_choice, check_integer, check_labels
@@ -101,8 +101,7 @@ class SubsetSelection(BitMechanism):
 
     def most_likely_labels(self, released: Tensor, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns the labels in the set, bool (N, K)."""
-        refuse_non_bits(released, num_classes)
-        return truth_values(released)
+        return truth_values(released, num_classes)
 
     def output_space(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns all C(K, d) sets, uint8."""

@@ -115,7 +115,7 @@ class NoisyCounts(Measurement):
     draws = 3
     distribution = 2
     most_eps = 40.0
-    end = LAPLACE_REACH
+    noise_reach = LAPLACE_REACH
     moved_noises = 2
 
     @property
@@ -183,7 +183,7 @@ class CubeMeans(GroupMechanism):
     draws = 3
     distribution = 2
     most_eps = 20.0
-    end = LAPLACE_REACH
+    noise_reach = LAPLACE_REACH
     tasks: ClassVar[tuple[str, ...]] = ("regression",)
 
     def reach(self, bound: float) -> float:
@@ -343,7 +343,7 @@ class ExponentialCubes(GroupMechanism):
     known_as = ("exponential_cubes",)
 
     most_eps = 650.0
-    end = -math.log(SMALLEST_EXPONENTIAL)
+    noise_reach = -math.log(SMALLEST_EXPONENTIAL)
 
     @property
     def weight(self) -> float:
@@ -457,7 +457,7 @@ class LocalFull(ClippingMechanism, GroupMechanism):
     draws = 3
     distribution = 2
     most_eps = 27.0
-    end = SUMS_REACH
+    noise_reach = SUMS_REACH
     moved_noises = 2
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     trust = Trust.LOCAL

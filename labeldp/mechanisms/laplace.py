@@ -288,7 +288,7 @@ class Laplace(RealMechanism):
     draws = 3
     distribution = 2
     most_eps = 20.0
-    end = LAPLACE_REACH
+    noise_reach = LAPLACE_REACH
 
     def reach(self, bound: float) -> float:
         """Returns the largest size of a label that noise is added to."""

@@ -46,8 +46,8 @@ class Measurement(ABC):
         asked_by: the learner of those that release nothing about single labels; for messages.
         known_as: its names on the command line, which subclasses do not inherit.
         protects: what may be replaced in one example: its label, or 'labels and features'.
-        end: how far additive noise reaches, in its scales; infinity: it has no end.
-        moved_noises: among how many noises a replaced label divides what it moves.
+        noise_reach: how far additive noise reaches, in its scales; infinity: it has no end.
+        moved_noises: how many independent noises a replaced label moves, each by as much.
     """
 
     eps: float
@@ -61,7 +61,7 @@ class Measurement(ABC):
     asked_by: ClassVar[str] = "local_averages"
     known_as: ClassVar[tuple[str, ...]] = ()
     protects: ClassVar[str] = "labels"
-    end: ClassVar[float] = math.inf
+    noise_reach: ClassVar[float] = math.inf
     moved_noises: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -162,7 +162,7 @@ class Measurement(ABC):
         Args:
             eps: that its statements imply, finite; what one label moves follows from it.
         """
-        return self.end - eps / self.moved_noises
+        return self.noise_reach - eps / self.moved_noises
 
     def summary(self) -> dict[str, object]:
         """Returns derived parameters worth a line in the record (keep probability, scale, ...)."""

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -14,53 +13,10 @@ from torch import Tensor
 from labeldp.support.files import only_one, replacing
 from labeldp.support.progress import say
 from labeldp.support.validate import Diverged, InputError
-from labeldp_bench.interfaces import NetworkFactory, State
+from labeldp_bench.interfaces import NetworkFactory
 from labeldp_bench.pretraining.recipes import PretrainingRecipe, Weights
 from labeldp_bench.support.checkout import CHECKOUT
-from labeldp_bench.training.checkpoint import FitStates, read_state, write_state
-
-
-@dataclass(frozen=True)
-class TrainingState:
-    """A file beside the weights, until these are complete.
-
-    Args:
-        path: of the file; named by the recipe's hash, so that it belongs to one recipe.
-        belongs_to: what must be the same when it is read, by name.
-        every: epochs from one save to the next; None: one a minute.
-    """
-
-    path: Path
-    belongs_to: Mapping[str, str]
-    every: int | None = None
-
-    def resumed(self) -> FitStates:
-        """Returns where the training leaves its state, with what was left there before."""
-        states = FitStates(str(self.path), self._save, self.every)
-        if not self.path.is_file():
-            return states
-        try:
-            saved = read_state(self.path)
-            for name, value in self.belongs_to.items():
-                if saved["belongs_to"].get(name) != value:
-                    raise ValueError(f"it is of {name} {saved['belongs_to'].get(name)!r}")
-            epoch = states.restore(saved["fits"])
-        except Exception as error:  # whatever `read_state` raises
-            reason = " ".join(str(error).split())[:100] or type(error).__name__
-            say(f"{self.path} cannot be used: {reason}; pre-training starts afresh")
-            self.remove()
-            return FitStates(str(self.path), self._save, self.every)
-        say(f"  goes on after epoch {epoch} ({self.path.name})")
-        return states
-
-    def remove(self) -> None:
-        """Deletes the file."""
-        self.path.unlink(missing_ok=True)
-
-    def _save(self, fits: list[State]) -> None:
-        state = {"belongs_to": dict(self.belongs_to), "fits": fits}
-        write_state(self.path, state, "pre-training")
-
+from labeldp_bench.training.checkpoint import Checkpoint
 
 FOLDER = "pretrained"
 """Where the weights lie, under data_dir."""
@@ -117,37 +73,27 @@ def pretrained(
         waiting = "waiting for the process that pre-trains the same network"
         with only_one(path, lambda: say(waiting)):
             if not path.exists():
-                state = TrainingState(
+                about = {
+                    "torch_version": str(torch.__version__),
+                    "precision": pretraining.precision_on(device),
+                }
+                checkpoint = Checkpoint(
                     path.with_suffix(".checkpoint.pt"),
-                    belongs_to={
-                        "torch_version": str(torch.__version__),
-                        "precision": pretraining.precision_on(device),
-                    },
+                    about,
                     every=checkpoint_epochs,
+                    what="pre-training",
                 )
-                new = _trained(pretraining, network, features, data_dir, device, state)
-                _write(path, new.tensors, recipe, new.notes)
-                state.remove()
+                data = pretraining.public_data or "the run's features, without labels"
+                say(f"pre-training on {data}, once; later runs read the weights")
+                checkpoint.resume()
+                new = pretraining.train(network, features, data_dir, device, checkpoint)
+                _write(path, new.tensors, recipe, {**new.notes, **about})
+                checkpoint.remove()
             return read(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read or written: {error.strerror}") from error
     except Diverged as error:  # it names the keys of a run's own trainer
         raise Diverged(str(error).replace("trainer.", "pretrain.trainer.")) from None
-
-
-def _trained(
-    pretraining: PretrainingRecipe,
-    network: NetworkFactory,
-    features: Tensor,
-    data_dir: Path,
-    device: torch.device,
-    state: TrainingState,
-) -> Weights:
-    """Returns new weights, with what trained them in their notes."""
-    data = pretraining.public_data or "the run's features, without labels"
-    say(f"pre-training on {data}, once; later runs read the weights")
-    tensors, notes = pretraining.train(network, features, data_dir, device, state.resumed())
-    return Weights(tensors, {**notes, **state.belongs_to})
 
 
 def part_of(recipe: Mapping[str, object], name: str) -> dict[str, object]:

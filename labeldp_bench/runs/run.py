@@ -23,10 +23,10 @@ from labeldp_bench.experiments.cell import Cell, Parts
 from labeldp_bench.experiments.identity import SEEDED
 from labeldp_bench.interfaces import Model, Session
 from labeldp_bench.records.record import CHECKPOINT, write_confusion, write_record
-from labeldp_bench.runs.checkpoint import Checkpoint
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.evaluate import Evaluator
 from labeldp_bench.runs.result import Outcome, learner_of_unit, record_of, share_of_unit
+from labeldp_bench.training.checkpoint import Checkpoint
 
 
 @dataclass(eq=False)
@@ -185,6 +185,6 @@ def session_of(
         say=say,
         queries=data.test_features,
         notes=dict(run.outcome.notes),
-        checkpoint=run.checkpoint.fits if run.checkpoint else None,
+        checkpoint=run.checkpoint,
         captures=environment.captures,
     )

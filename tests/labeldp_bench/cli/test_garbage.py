@@ -34,7 +34,7 @@ from labeldp_bench.records.collect import (
 )
 from labeldp_bench.records.record import KEYS, checksum, read_record, write_record
 from labeldp_bench.records.validation import contradictions
-from labeldp_bench.runs.checkpoint import Checkpoint
+from labeldp_bench.training.checkpoint import Checkpoint
 
 LEAN = settings(
     max_examples=25,
@@ -140,7 +140,9 @@ def good(tmp_path_factory):
     whole = privatize(["a", "b", "b"] * 4, classes=["a", "b"], eps=3.0, seed=0)
     save_model(model_for(people).fit(people, whole), folder / "mine.skops")
     (folder / "weights.safetensors").write_bytes(save({"a": torch.zeros(3)}, {"recipe": "{}"}))
-    checkpoint(folder / "checkpoint.pt")._save([{"epoch": 1}])
+    state = checkpoint(folder / "checkpoint.pt")
+    state.next_fit()
+    state.after_epoch(lambda: {"epoch": 1, "network": {}}, finished=False)
     for table in ("people.csv", "table.csv"):
         (folder / table).write_text("age,answer\n31,yes\n47,no\n")
     return folder

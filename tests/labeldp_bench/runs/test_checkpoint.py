@@ -12,9 +12,8 @@ import torch
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.store import LabelStore
 from labeldp.support.validate import InputError
-from labeldp_bench.runs.checkpoint import Checkpoint
 from labeldp_bench.training import checkpoint
-from labeldp_bench.training.checkpoint import FitStates
+from labeldp_bench.training.checkpoint import Checkpoint
 from tests.shell import SERVER, quick, records_under, untimed
 
 TWO_STAGES = ["mechanism=lp_2st", "learner.warm_start=true", "learner.filter_earlier=true"]
@@ -127,9 +126,9 @@ def test_checkpoint_of_something_else_is_refused_in_one_line(tiny_network, tmp_p
     whole = torch.load(file, weights_only=True)
     for key, value in (("identity", "0"), ("torch", "1.0"), ("device", "cuda")):
         torch.save(whole | {"belongs_to": whole["belongs_to"] | {key: value}}, file)
-        checkpoint = Checkpoint(file, whole["belongs_to"])
+        checkpoint = Checkpoint(file, whole["belongs_to"], parts={"store": Mock()})
         checkpoint.resume()
-        assert checkpoint.fits.next_fit() is None
+        assert checkpoint.next_fit() is None
         assert file.exists() == (key != "identity")
     torch.save(whole, file)
     changed = bytearray(file.read_bytes())
@@ -184,7 +183,7 @@ def _released_until(file: Path, belongs_to: dict[str, str]) -> tuple[LabelStore,
     labels = torch.arange(3).repeat(50)
     store = LabelStore(labels, 3).open(1.0, seed=None)
     store.release(RandomizedResponse(1.0))
-    fits = Checkpoint(file, belongs_to, every=1, parts={"store": store}).fits
+    fits = Checkpoint(file, belongs_to, every=1, parts={"store": store})
     fits.next_fit()
     fits.after_epoch(lambda: {"epoch": 1, "network": {}, "notes": {}}, finished=False)
     return store, labels
@@ -200,7 +199,7 @@ def test_a_run_that_starts_afresh_elsewhere_draws_nothing_anew(tmp_path, capsys)
         now = belongs_to | {"torch": "of now"}
         checkpoint = Checkpoint(file, now, parts=parts, is_secret=True)
         checkpoint.resume()
-        assert checkpoint.fits.next_fit() is None
+        assert checkpoint.next_fit() is None
         drawn = second.release(RandomizedResponse(1.0)).outputs
         assert torch.equal(drawn, first.releases[0].outputs)
         assert "starts afresh, from the releases that it holds" in capsys.readouterr().out
@@ -220,7 +219,7 @@ def test_a_lost_release_with_secret_noise_is_not_drawn_again_in_silence(damage, 
 
 
 def test_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, monkeypatch, capsys):
-    fits = Checkpoint(tmp_path / "checkpoint.pt", {}, every=1).fits
+    fits = Checkpoint(tmp_path / "checkpoint.pt", {}, every=1)
     fits.next_fit()
     file = tmp_path / "checkpoint.pt"
     for error, why in (
@@ -252,19 +251,22 @@ def test_no_checkpoint_is_written_where_none_is_wanted(tiny_network, tmp_path):
     ],
 )
 def test_a_device_that_fails_is_no_reason_to_delete_a_checkpoint(error, kind):
-    with pytest.raises(kind) as found, FitStates("checkpoint.pt", lambda _: None, None).restoring():
+    with pytest.raises(kind) as found, Checkpoint(Path("checkpoint.pt"), {}).restoring():
         raise error
     assert ("does not fit" in str(found.value)) == isinstance(error, KeyError)
 
 
-def test_saves_come_by_time_unless_epochs_are_given(monkeypatch):
+def test_saves_come_by_time_unless_epochs_are_given(tmp_path, monkeypatch):
     # A short epoch would cost as much as its checkpoint.
     def saved_after(every: int | None) -> list[int]:
-        epochs = []
-        fits = FitStates("", lambda states: epochs.append(states[-1]["epoch"]), every)
+        epochs, file = [], tmp_path / "checkpoint.pt"
+        fits = Checkpoint(file, {}, every)
         fits.next_fit()
         for epoch in range(1, 7):
             fits.after_epoch(lambda: {"epoch": epoch, "network": {}}, finished=False)  # noqa: B023
+            if file.exists():
+                epochs.append(torch.load(file, weights_only=True)["fits"][-1]["epoch"])
+                file.unlink()
         return epochs
 
     assert saved_after(None) == []

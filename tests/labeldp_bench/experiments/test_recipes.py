@@ -74,7 +74,7 @@ def test_table_has_its_cells_and_each_can_be_built(table):
     [
         ("stages=halves", "halves"),
         ("stages=code_eps2", "code's stages"),
-        ("stages=code_eps1 trainer=ghazi_mnist trainer.mixup.alpha=[16,8]", "code's recipe"),
+        ("stages=code_eps1 trainer=ghazi_cifar10 trainer.mixup.alpha=[16,8]", "code's recipe"),
         ("stages=code_eps1 learner.warm_start=false", ""),
         ("stages=halves learner.temperature=0.5", ""),
     ],
@@ -184,7 +184,7 @@ def test_each_stage_trains_with_its_own_mixup(tmp_path, tiny_images, monkeypatch
 
     monkeypatch.setattr(Mixup, "__call__", spy)
     recipe = ["augment=[]", "mixup.alpha=[16,8]", "epochs=1", "batch_size=120", "precision=float32"]
-    recipe = ["trainer=ghazi_mnist", *(f"trainer.{text}" for text in recipe)]
+    recipe = ["trainer=ghazi_cifar10", *(f"trainer.{text}" for text in recipe)]
     found = compose_cell([*NPZ, "mechanism=lp_2st", *recipe])
     assert run_cells([found], Environment(tmp_path / "runs", tiny_images, torch.device("cpu"))) == 0
     assert alphas == [16, 8, 8]

@@ -23,18 +23,13 @@ from labeldp_bench.models.networks import GradientNetwork
 from labeldp_bench.training.network_gradients import NetworkGradients, nearest_point
 
 
-def linear_of(model: Model) -> LinearModel:
-    """Returns the model as a linear one.
-
-    Raises:
-        InputError: it is none.
-    """
+def check_linear(model: Model) -> None:
+    """Refuses a model that is not linear."""
     if not isinstance(model, LinearModel):
         raise InputError(
             f"{type(model).__name__} is not linear: learner=moments and learner=noisy_gradients "
             "need model=ridge"
         )
-    return model
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ class Moments(Learner):
                 "learner=moments needs mechanism=noisy_moments (use learner=single_stage for "
                 "releases of single labels)"
             )
-        linear_of(model)
+        check_linear(model)
 
     def fit(
         self,
@@ -74,9 +69,8 @@ class Moments(Learner):
         session: Session,
     ) -> Classifier:
         """Returns the classifier that the noisy moments give."""
-        self.check(mechanism, model)
-        assert isinstance(mechanism, NoisyMoments)
-        linear = linear_of(model).linear(features, session)
+        assert isinstance(mechanism, NoisyMoments) and isinstance(model, LinearModel)
+        linear = model.linear(features, session)
         moments = store.release(replace(mechanism, rows=linear.rows))
         return linear.fitted(moments, mechanism.stddev)
 
@@ -125,8 +119,8 @@ class NoisyGradients(Learner):
 
     def check(self, mechanism: Measurement, model: Model) -> None:
         """Refuses other mechanisms, and models that are not linear."""
-        answering("noisy_gradients", mechanism)
-        linear_of(model)
+        check_answers("noisy_gradients", mechanism)
+        check_linear(model)
 
     def fit(
         self,
@@ -137,15 +131,13 @@ class NoisyGradients(Learner):
         session: Session,
     ) -> Classifier:
         """Returns the classifier with the averaged weights."""
-        self.check(mechanism, model)
-        curator = answering("noisy_gradients", mechanism)
-        linear = linear_of(model).linear(features, session)
-        released = store.release(replace(curator, rows=linear.rows)) / curator.share
-        count = len(linear.rows)
-        noise = curator.stddev / (curator.share * count)  # of the mean gradient
+        assert isinstance(mechanism, LabelDPPro) and isinstance(model, LinearModel)
+        linear = model.linear(features, session)
+        released = store.release(replace(mechanism, rows=linear.rows)) / mechanism.share
+        noise = mechanism.stddev / (mechanism.share * len(linear.rows))  # of the mean gradient
         rate = self.learning_rate
         if noise > 0:
-            rate = min(rate, self.noise_reach / (noise * math.sqrt(curator.steps)))
+            rate = min(rate, self.noise_reach / (noise * math.sqrt(mechanism.steps)))
         session.notes["learning_rate"] = rate
         weights = self._descended(linear.rows, released, rate, session)
         if not bool(weights.isfinite().all()):
@@ -180,12 +172,7 @@ class NoisyGradients(Learner):
 
 
 def check_descent(learner: str, recipe: "NoisyGradients | NoisySGD") -> None:
-    """Refuses what no descent on noisy gradients can have; `learner` is its name, for messages.
-
-    Raises:
-        InputError: another loss than cross-entropy, an unknown projection, or a number out of
-            range.
-    """
+    """Refuses what no descent on noisy gradients can have; `learner` is its name, for messages."""
     if recipe.loss != "plain":
         raise InputError(
             f"learner={learner} descends the cross-entropy: learner.loss must be plain, got "
@@ -198,18 +185,13 @@ def check_descent(learner: str, recipe: "NoisyGradients | NoisySGD") -> None:
     check_number("learner.averaged", recipe.averaged, above=0, high=1)
 
 
-def answering(learner: str, mechanism: Measurement) -> LabelDPPro:
-    """Returns the mechanism if it answers gradients; `learner` is who asks, for messages.
-
-    Raises:
-        InputError: it does not.
-    """
+def check_answers(learner: str, mechanism: Measurement) -> None:
+    """Refuses a mechanism that answers no gradients; `learner` is who asks, for messages."""
     if not isinstance(mechanism, LabelDPPro):
         raise InputError(
             f"learner={learner} needs mechanism=labeldp_pro (use learner=single_stage for releases "
             "of single labels)"
         )
-    return mechanism
 
 
 def nearest_in_hull(rows: Tensor, sums: Tensor, iterations: int) -> Tensor:
@@ -269,8 +251,12 @@ class NoisySGD(Learner):
 
     def check(self, mechanism: Measurement, model: Model) -> None:
         """Refuses other mechanisms, and models that have a way of their own to learn."""
-        answering("noisy_sgd", mechanism)
-        _with_gradients(model)
+        check_answers("noisy_sgd", mechanism)
+        if not isinstance(model, GradientNetwork):
+            raise InputError(
+                "learner=noisy_sgd needs model=tiny_cnn (linear models have "
+                "learner=noisy_gradients)"
+            )
 
     def fit(
         self,
@@ -281,22 +267,14 @@ class NoisySGD(Learner):
         session: Session,
     ) -> Classifier:
         """Returns the network with the averaged weights."""
-        curator, network = answering("noisy_sgd", mechanism), _with_gradients(model)
-        gradients = network.gradients(features, store.num_classes, session, self.clip)
-        descent = _Descent(gradients, self, curator.steps, session)
-        session.notes["gradient_stddev"] = curator.descent_stddev
-        weights = store.release(replace(curator, descent=descent, settings=repr(self)))
+        assert isinstance(mechanism, LabelDPPro) and isinstance(model, GradientNetwork)
+        gradients = model.gradients(features, store.num_classes, session, self.clip)
+        descent = _Descent(gradients, self, mechanism.steps, session)
+        session.notes["gradient_stddev"] = mechanism.descent_stddev
+        weights = store.release(replace(mechanism, descent=descent, settings=repr(self)))
         if not bool(weights.isfinite().all()):
             raise Diverged("the network's weights are infinite (take a smaller learning_rate)")
         return gradients.trained(weights)
-
-
-def _with_gradients(model: Model) -> GradientNetwork:
-    if not isinstance(model, GradientNetwork):
-        raise InputError(
-            "learner=noisy_sgd needs model=tiny_cnn (linear models have learner=noisy_gradients)"
-        )
-    return model
 
 
 @dataclass

@@ -194,7 +194,6 @@ class EnhancedLabels(Learner):
         session: Session,
     ) -> Classifier:
         """Returns the server's classifier."""
-        self.check(mechanism, model)
         assert isinstance(mechanism, LabelEnhancement) and isinstance(model, NetworkModel)
         check_integer("learner.k2", self.k2, low=1, high=store.num_classes)
         rest, held_out = self.split(len(features), model.trainer, session.seed)

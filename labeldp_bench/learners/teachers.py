@@ -57,19 +57,14 @@ class FixMatch(Learner):
         return fitted(model, features, supervision, session, self.student)
 
 
-def check_student(model: Model) -> NetworkModel:
-    """Returns the model as the network that it must be, with a trainer that FixMatch can take.
-
-    Raises:
-        InputError: the model is not a network, or its trainer mixes or shrinks images.
-    """
+def check_student(model: Model) -> None:
+    """Refuses a model that is no network, and a trainer that FixMatch cannot take."""
     if not isinstance(model, NetworkModel):
         raise InputError(
             f"FixMatch trains a network, and {type(model).__name__} is not one (use model=cnn and "
             "tuning=none, or learner=single_stage)"
         )
     check_trainer(model.trainer)
-    return model
 
 
 def fitted(
@@ -88,8 +83,9 @@ def fitted(
         session: of the run.
         student: what FixMatch adds.
     """
+    assert isinstance(model, NetworkModel)
     kind = partial(FixMatchFit, features=features, consistency=student)
-    return check_student(model).fit_by(kind, features, supervision, session)
+    return model.fit_by(kind, features, supervision, session)
 
 
 @dataclass(frozen=True)
@@ -191,7 +187,6 @@ class Pate(Learner):
         session: Session,
     ) -> Classifier:
         """Returns the student."""
-        self.check(mechanism, model)
         assert isinstance(mechanism, PateFM)
         check_images(features)  # before hundreds of teachers learn
         count, classes = len(features), store.num_classes

@@ -158,11 +158,7 @@ class FixMatchFit(NetworkFit):
 
 
 def check_trainer(trainer: Trainer) -> None:
-    """Refuses a trainer that mixes images, takes several views of one, or smaller ones.
-
-    Raises:
-        InputError: names all three keys.
-    """
+    """Refuses a trainer that mixes images, takes several views of one, or smaller ones."""
     if trainer.mixup is not None or trainer.views != 1 or trainer.resolution:
         raise InputError(
             "FixMatch has a view and a distorted one of each image: trainer.mixup must be "

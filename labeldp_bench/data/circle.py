@@ -47,7 +47,6 @@ class CircleGaussians:
         check_integer("dataset.trials", self.trials, low=1)
         check_integer("dataset.num_classes", self.num_classes, low=2)
         if not isinstance(self.sigma, str):
-            check_number("dataset.sigma", self.sigma, above=0.0)
             check_number("dataset.sigma", self.sigma, low=SMALLEST, high=LARGEST)
         elif self.sigma.replace(" ", "").upper() != "2/K":
             raise InputError(

@@ -116,17 +116,6 @@ def exponents(problem: Problem) -> tuple[float, float]:
     return -risk_power * power, -risk_power * power * (1 if problem.trust == "central" else 2)
 
 
-def along(problem: Problem, shrink: float) -> float:
-    """Returns the power of N along eps = c N^-shrink, of the term that privacy adds."""
-    in_n, in_eps = exponents(problem)
-    return in_n - shrink * in_eps
-
-
-def without_privacy(problem: Problem) -> Problem:
-    """Returns the same problem with nothing to protect."""
-    return replace(problem, trust="none")
-
-
 ADDS_UP = ("plain", "bce", "squared")
 TUNINGS = ("auto", "theory", "fixed")
 MOST_DIMENSIONS = 2

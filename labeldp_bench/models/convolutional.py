@@ -88,10 +88,7 @@ class PatchNetwork(nn.Module):
         threshold: float = 0.25,
     ) -> None:
         super().__init__()
-        check_integer("pretrain.filters", filters, low=1)
-        self.size = check_integer("pretrain.size", size, low=2)
-        self.cells = check_integer("pretrain.cells", cells, low=1)
-        self.threshold = check_number("pretrain.threshold", threshold, low=0)
+        self.size, self.cells, self.threshold = size, cells, threshold
         *_, channels = check_classes_and_shape(num_classes, image_shape, smallest=size + cells)
         self.register_buffer("filters", torch.zeros(filters, channels, size, size))
         self.register_buffer("offsets", torch.zeros(filters))

@@ -357,7 +357,6 @@ class Probe(EncoderModel):
     ) -> "ProbeClassifier":
         """Returns the classifier on the encoder's features."""
         assert supervision.refine is None, "refined targets need epochs, which a probe lacks"
-        self.check_loss(supervision.loss)
         encoder, encoded = self.encoded(features, session)
         directions = None
         if self.components is not None:

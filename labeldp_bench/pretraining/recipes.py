@@ -71,11 +71,6 @@ class PretrainingRecipe(ABC):
         """
         return own
 
-    def side_by_side(self) -> Mapping[str, "PretrainingRecipe"]:
-        """Returns the recipes that it consists of, by name; empty for a single one."""
-        return {}
-
-    @abstractmethod
     def train(
         self,
         network: NetworkFactory,
@@ -96,6 +91,7 @@ class PretrainingRecipe(ABC):
         Raises:
             InputError: no such data set, or a network or images that do not fit.
         """
+        raise NotImplementedError("the parts of a combined recipe are trained, each on its own")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,21 +207,6 @@ class Combined(PretrainingRecipe):
     def precision_on(self, device: torch.device) -> str:
         """Returns the precision of the first part."""
         return next(iter(self.parts.values())).precision_on(device)
-
-    def side_by_side(self) -> Mapping[str, PretrainingRecipe]:
-        """Returns the parts."""
-        return self.parts
-
-    def train(
-        self,
-        network: NetworkFactory,
-        features: Tensor,
-        data_dir: Path,
-        device: torch.device,
-        checkpoint: FitCheckpoint | None = None,
-    ) -> Weights:
-        """Is never called: each part is trained on its own."""
-        raise NotImplementedError
 
     def network(self, own: NetworkFactory, data_dir: Path) -> NetworkFactory:
         """Returns the networks of all parts side by side."""

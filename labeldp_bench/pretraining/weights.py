@@ -14,7 +14,7 @@ from labeldp.support.files import only_one, replacing
 from labeldp.support.progress import say
 from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.interfaces import NetworkFactory
-from labeldp_bench.pretraining.recipes import PretrainingRecipe, Weights
+from labeldp_bench.pretraining.recipes import Combined, PretrainingRecipe, Weights
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.training.checkpoint import Checkpoint
 
@@ -52,16 +52,15 @@ def pretrained(
     Raises:
         InputError: as `train`; or nothing can be written there; or a damaged file.
     """
-    tensors: dict[str, Tensor] = {}
-    notes: dict[str, str] = {}
-    for number, (name, part) in enumerate(pretraining.side_by_side().items()):
-        found = pretrained(
-            part, network, features, part_of(recipe, name), data_dir, device, checkpoint_epochs
-        )
-        tensors |= {f"parts.{number}.{key}": values for key, values in found.tensors.items()}
-        notes |= {f"{name}_{key}": value for key, value in found.notes.items()}
-    if tensors:
-        return Weights(tensors, notes)
+    if isinstance(pretraining, Combined):
+        both = Weights({}, {})
+        for number, (name, part) in enumerate(pretraining.parts.items()):
+            tensors, notes = pretrained(
+                part, network, features, part_of(recipe, name), data_dir, device, checkpoint_epochs
+            )
+            both.tensors.update({f"parts.{number}.{key}": each for key, each in tensors.items()})
+            both.notes.update({f"{name}_{key}": value for key, value in notes.items()})
+        return both
     if pretraining.own_network:
         recipe = {key: value for key, value in recipe.items() if not key.startswith(NETWORK)}
     name = f"{recipe_hash(recipe)}.safetensors"
@@ -87,7 +86,9 @@ def pretrained(
                 say(f"pre-training on {data}, once; later runs read the weights")
                 checkpoint.resume()
                 new = pretraining.train(network, features, data_dir, device, checkpoint)
-                _write(path, new.tensors, recipe, {**new.notes, **about})
+                notes = {"recipe": json.dumps(recipe, sort_keys=True), **new.notes, **about}
+                with replacing(path) as partial:
+                    partial.write_bytes(_in_order(save(new.tensors, notes)))
                 checkpoint.remove()
             return read(path)
     except OSError as error:
@@ -137,15 +138,6 @@ def read(path: Path) -> Weights:
     about.pop("recipe", None)  # the record's own config has it
     about["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
     return Weights(tensors, {f"pretrained_{key}": value for key, value in about.items()})
-
-
-def _write(
-    path: Path, tensors: dict[str, Tensor], recipe: Mapping[str, object], notes: Mapping[str, str]
-) -> None:
-    recipe_text = json.dumps(recipe, sort_keys=True)
-    content = _in_order(save(tensors, {"recipe": recipe_text, **notes}))
-    with replacing(path) as partial:
-        partial.write_bytes(content)
 
 
 def _in_order(content: bytes) -> bytes:

@@ -83,6 +83,13 @@ def _calibration_error(predicted: NDArray[np.float64], event: NDArray[np.bool_])
     return float(np.sum(distances)) / len(predicted)
 
 
+def standard_error(numbers: list[float]) -> float | None:
+    """Returns the standard error of the mean; None of fewer than two numbers."""
+    if len(numbers) < 2:
+        return None
+    return float(torch.tensor(numbers, dtype=torch.float64).std() / math.sqrt(len(numbers)))
+
+
 class Tally(Protocol):
     """What the trials of one run gave."""
 
@@ -149,9 +156,8 @@ class RiskTally:
         """
         assert self._sum is not None
         risks, trials = torch.tensor(self.risks, dtype=torch.float64), len(self.risks)
-        risk, bias, sem = float(risks.mean()), None, None
+        risk, bias = float(risks.mean()), None
         if trials > 1:
-            sem = float(risks.std() / math.sqrt(trials))
             if self.truth.dim() == 2:
                 main = self.truth.gather(1, predict(self._sum, 0)[:, None]).squeeze(1)
                 bias = float((self.truth.amax(1) - main).mean())
@@ -160,7 +166,7 @@ class RiskTally:
                 bias = (trials * squared - risk) / (trials - 1)
         return {
             "excess_risk": risk,
-            "excess_risk_sem": sem,
+            "excess_risk_sem": standard_error(self.risks),
             "bias": bias,
             "variance": None if bias is None else risk - bias,
             "trials": trials,
@@ -196,16 +202,12 @@ class ErrorTally:
         `test_mse_sem`: its standard error over the noise of the trials, not over test examples;
         `test_variance`: of the test labels, so that 1 - test_mse / test_variance is R^2.
         """
-        errors, trials = torch.tensor(self.errors, dtype=torch.float64), len(self.errors)
-        sem = None
-        if trials > 1:
-            spread = (errors - errors[0]).std()  # exactly 0 without noise
-            sem = float(spread / math.sqrt(trials))
+        without_noise = self.errors[0]  # less this, the spread is exactly 0 without noise
         return {
-            "test_mse": float(errors.mean()),
-            "test_mse_sem": sem,
+            "test_mse": float(torch.tensor(self.errors, dtype=torch.float64).mean()),
+            "test_mse_sem": standard_error([error - without_noise for error in self.errors]),
             "test_variance": float(self.labels.var(correction=0)) * self.unit**2,
-            "trials": trials,
+            "trials": len(self.errors),
         }
 
 

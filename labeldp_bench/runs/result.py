@@ -25,6 +25,7 @@ from labeldp_bench.runs.evaluate import (
     accuracy_of,
     empty_tally,
     per_class_accuracy,
+    standard_error,
 )
 from labeldp_bench.support.device import describe_device
 
@@ -170,13 +171,6 @@ class Outcome:
 def mean(numbers: list[float]) -> float | None:
     """Returns the mean; None of nothing."""
     return sum(numbers) / len(numbers) if numbers else None
-
-
-def standard_error(numbers: list[float]) -> float | None:
-    """Returns the standard error of the mean; None of fewer than two numbers."""
-    if len(numbers) < 2:
-        return None
-    return float(torch.tensor(numbers, dtype=torch.float64).std() / len(numbers) ** 0.5)
 
 
 def record_of(

@@ -113,9 +113,3 @@ def take_gpu(names: list[str], folder: Path) -> tuple[int, FileLock]:
             f"cannot deal out GPUs in {folder}: {error.strerror} (name one: device=cuda:0)"
         ) from error
     raise AssertionError("count() has no end")
-
-
-def wait_for(device: torch.device) -> None:
-    """Waits until a GPU has finished its work."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

@@ -6,7 +6,7 @@ Runs are put together to series over N, eps or both; a series has one slope of l
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ import pandas as pd
 
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.experiment import Experiment, cells_of
-from labeldp_bench.learners.averages import Problem, along, exponents, without_privacy
+from labeldp_bench.learners.averages import Problem, exponents
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.rendering import Part, number_text
 from labeldp_bench.reports.statistics import from_seeds
@@ -155,9 +155,10 @@ class Series:
         if self.kind == "eps":
             return exponents(problem)[1]
         if self.kind == "along":
-            return along(problem, self.shrink)
+            in_n, in_eps = exponents(problem)
+            return in_n - self.shrink * in_eps  # eps = c N^-shrink
         if self.trust == "central" and problem.eps >= NEGLIGIBLE:
-            problem = without_privacy(problem)
+            problem = replace(problem, trust="none")
         return exponents(problem)[0]
 
 

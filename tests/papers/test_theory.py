@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from labeldp_bench.learners.averages import Problem, along, clip, exponents, side
+from labeldp_bench.learners.averages import Problem, clip, exponents, side
 from papers.reproduce import load_table
 from papers.theoretical_limits.figures import draw_exponents
 from papers.theoretical_limits.table1 import ExponentTable, fit_slope, is_theory
@@ -49,11 +49,6 @@ def test_the_rule_balances_bias_and_noise(trust, moment, beta):
     if moment is not None and trust != "none":
         bias = (2 - 2 * moment) * math.log(clip(large, side(large)) / clip(small, side(small)))
         assert bias / math.log(100) == pytest.approx(exponents(small)[0], rel=1e-3)
-
-
-def test_exponent_along_a_shrinking_budget():
-    # eps = N^-0.6 keeps (eps N) = N^0.4.
-    assert along(problem("central"), 0.6) == pytest.approx(-0.4)
 
 
 def test_slope_and_its_interval():

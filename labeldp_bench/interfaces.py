@@ -98,58 +98,8 @@ class TrainingRecipe(Protocol):
         """Which epochs the reported accuracy comes from."""
 
 
-class Grouping(Protocol):
-    """The training examples in groups, and the way from answers about groups to a model."""
-
-    @property
-    def members(self) -> Tensor:
-        """The group of each training example, int64 (N,) in [0, count)."""
-
-    @property
-    def count(self) -> int:
-        """The number of groups, G."""
-
-    def estimator(self, outputs: Tensor) -> Fitted:
-        """Returns the fitted model whose groups gave `outputs`, (G,) or (G, K)."""
-
-
-class Averages(Protocol):
-    """A model as groups of examples whose labels are averaged, sized for one problem."""
-
-    disjoint: ClassVar[bool]
-    """Whether groups are disjoint; neighbourhoods overlap."""
-    fixed: ClassVar[bool]
-    """Whether an example's group depends on its own features alone."""
-
-    @property
-    def notes(self) -> dict[str, object]:
-        """The size of groups, for the record."""
-
-    def grouping(self, features: Tensor, session: Session) -> Grouping:
-        """Returns the training examples in groups."""
-
-
 NetworkFactory = Callable[..., nn.Module]
 """Called with `num_classes` and `image_shape` (H, W, C)."""
-
-
-class Linear(Protocol):
-    """A linear model on public features, and the way from noisy moments to a classifier."""
-
-    @property
-    def rows(self) -> Tensor:
-        """The features of each training example, float32 (N, d), CPU, each of length at most 1."""
-
-    def fitted(self, moments: Tensor, stddev: float) -> Classifier:
-        """Returns the classifier of noisy sums of the rows of each class.
-
-        Args:
-            moments: float64 (d, K).
-            stddev: of the noise on each entry.
-        """
-
-    def classifier(self, weights: Tensor) -> Classifier:
-        """Returns the classifier whose scores are features times weights, (d, K)."""
 
 
 WeightsFor = Callable[[NetworkFactory], tuple[NetworkFactory, Mapping[str, Tensor]]]
@@ -193,28 +143,6 @@ class Model(ABC):
         Features as they are; a model on frozen features has those.
         """
         return features.flatten(1).to(torch.float32)
-
-
-@runtime_checkable
-class GroupedModel(Protocol):
-    """A model of groups, for learner=local_averages."""
-
-    def averaging(self, side: float | None, num_examples: int, dimension: int) -> Averages:
-        """Returns the model as groups of a given size.
-
-        Args:
-            side: of a cube, as a share of the box; None for the model's own size.
-            num_examples: N.
-            dimension: d.
-        """
-
-
-@runtime_checkable
-class LinearModel(Protocol):
-    """A model that is linear on public features, for releases of sums."""
-
-    def linear(self, features: Tensor, session: Session) -> Linear:
-        """Returns the model with the features of the training examples."""
 
 
 @runtime_checkable

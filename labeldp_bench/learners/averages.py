@@ -11,7 +11,8 @@ from labeldp.mechanisms.groups import LocalFull
 from labeldp.mechanisms.laplace import ClippingMechanism
 from labeldp.store import LabelStore
 from labeldp.support.validate import InputError, check_choice, check_eps, check_number
-from labeldp_bench.interfaces import Averages, Fitted, GroupedModel, Learner, Model, Session
+from labeldp_bench.interfaces import Fitted, Learner, Model, Session
+from labeldp_bench.models.neighbours import Averages, GroupedModel
 
 TRUSTS = ("none", "local", "central", "local_full")
 """Who protects what: nobody; labels by each holder; labels (or all) by a curator; all by holders.

@@ -18,14 +18,15 @@ from labeldp.support.validate import (
     check_integer,
     check_number,
 )
-from labeldp_bench.interfaces import Classifier, Learner, LinearModel, Model, Session
+from labeldp_bench.interfaces import Classifier, Learner, Model, Session
+from labeldp_bench.models.linear_heads import Ridge
 from labeldp_bench.models.networks import GradientNetwork
 from labeldp_bench.training.network_gradients import NetworkGradients, nearest_point
 
 
 def check_linear(model: Model) -> None:
     """Refuses a model that is not linear."""
-    if not isinstance(model, LinearModel):
+    if not isinstance(model, Ridge):
         raise InputError(
             f"{type(model).__name__} is not linear: learner=moments and learner=noisy_gradients "
             "need model=ridge"
@@ -69,7 +70,7 @@ class Moments(Learner):
         session: Session,
     ) -> Classifier:
         """Returns the classifier that the noisy moments give."""
-        assert isinstance(mechanism, NoisyMoments) and isinstance(model, LinearModel)
+        assert isinstance(mechanism, NoisyMoments) and isinstance(model, Ridge)
         linear = model.linear(features, session)
         moments = store.release(replace(mechanism, rows=linear.rows))
         return linear.fitted(moments, mechanism.stddev)
@@ -131,7 +132,7 @@ class NoisyGradients(Learner):
         session: Session,
     ) -> Classifier:
         """Returns the classifier with the averaged weights."""
-        assert isinstance(mechanism, LabelDPPro) and isinstance(model, LinearModel)
+        assert isinstance(mechanism, LabelDPPro) and isinstance(model, Ridge)
         linear = model.linear(features, session)
         released = store.release(replace(mechanism, rows=linear.rows)) / mechanism.share
         noise = mechanism.stddev / (mechanism.share * len(linear.rows))  # of the mean gradient

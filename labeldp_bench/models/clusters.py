@@ -77,14 +77,14 @@ class Clusters(SmoothModel, GroupModel):
         def locate(features: Tensor) -> Tensor:
             return nearest_centre(embedding.functions(features), centres)
 
-        return ClusterGroups(members, len(centres), locate, self.clusters)
+        return ClusterGroups(members, len(centres), locate, asked=self.clusters)
 
 
 @dataclass(frozen=True)
 class ClusterGroups(Groups):
     """The training examples in clusters; `asked`: how many clusters were wanted."""
 
-    asked: int
+    asked: int = field(kw_only=True)
 
     def estimator(self, outputs: Tensor) -> GroupEstimator:
         """Returns the estimator; refuses fewer clusters than classes: one would never be met."""

@@ -4,7 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -49,15 +49,48 @@ class Groups:
         members: the group of each training example, int64 (N,) in [0, count).
         count: G.
         locate: features (m, ...) to the group of each example, int64 (m,).
+        means: sums over groups, (G,) or (G, K), to what is known of each place that `locate`
+            numbers; None: groups are the places.
     """
 
     members: Tensor
     count: int
     locate: Callable[[Tensor], Tensor]
+    means: Callable[[Tensor], Tensor] | None = None
 
     def estimator(self, outputs: Tensor) -> GroupEstimator:
         """Returns the estimator that has one output per group, (G,) or (G, K)."""
-        return GroupEstimator(self.locate, outputs)
+        return GroupEstimator(self.locate, outputs if self.means is None else self.means(outputs))
+
+
+class Averages(Protocol):
+    """A model as groups of examples whose labels are averaged, sized for one problem."""
+
+    disjoint: ClassVar[bool]
+    """Whether groups are disjoint; neighbourhoods overlap."""
+    fixed: ClassVar[bool]
+    """Whether an example's group depends on its own features alone."""
+
+    @property
+    def notes(self) -> dict[str, object]:
+        """The size of groups, for the record."""
+
+    def grouping(self, features: Tensor, session: Session) -> Groups:
+        """Returns the training examples in groups."""
+
+
+@runtime_checkable
+class GroupedModel(Protocol):
+    """A model of groups, for learner=local_averages."""
+
+    def averaging(self, side: float | None, num_examples: int, dimension: int) -> Averages:
+        """Returns the model as groups of a given size.
+
+        Args:
+            side: of a cube, as a share of the box; None for the model's own size.
+            num_examples: N.
+            dimension: d.
+        """
 
 
 class GroupModel(Model):
@@ -104,8 +137,8 @@ class NeighbourMeans:
         """The size, for the record."""
         return {"k": self.k}
 
-    def grouping(self, features: Tensor, session: Session) -> "Neighbourhoods":
-        """Returns the groups of examples (N, d); the session has the points to be asked for."""
+    def grouping(self, features: Tensor, session: Session) -> Groups:
+        """Returns groups from whose sums follow the means at the session's queries, of (N, d)."""
         queries = session.queries
         if queries is None:
             raise InputError("learner=local_averages with model=knn needs to know the test points")
@@ -116,10 +149,9 @@ class NeighbourMeans:
             neighbours = self.search(features, queries, self.k)
             return torch.cat([outputs[part].mean(1) for part in neighbours.split(1000)])
 
-        count = len(features)
-        return Neighbourhoods(torch.arange(count), count, queries, means)
+        return Groups(torch.arange(len(features)), len(features), _numbers_of(queries), means)
 
-    def _windows(self, points: Tensor, queries: Tensor) -> "Neighbourhoods":
+    def _windows(self, points: Tensor, queries: Tensor) -> Groups:
         """Returns the segments of the line, (N,), from which every window is put together."""
         if not bool((points[1:] >= points[:-1]).all()):
             raise InputError("in one dimension model=knn wants examples in increasing order")
@@ -135,33 +167,16 @@ class NeighbourMeans:
 
         lengths = edges.diff()
         members = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
-        return Neighbourhoods(members, len(lengths), queries, means)
+        return Groups(members, len(lengths), _numbers_of(queries), means)
 
 
-@dataclass(frozen=True)
-class Neighbourhoods:
-    """Groups of examples from whose sums every neighbourhood's mean follows.
-
-    Attributes:
-        members: the group of each training example, int64 (N,) in [0, count).
-        count: G.
-        queries: the m points whose neighbourhoods are known.
-        means: sums over groups, (G,) or (G, K), to the mean at each query, (m,) or (m, K).
-    """
-
-    members: Tensor
-    count: int
-    queries: Tensor
-    means: Callable[[Tensor], Tensor]
-
-    def estimator(self, outputs: Tensor) -> GroupEstimator:
-        """Returns the estimator at the queries, from the sums over groups, (G,) or (G, K)."""
-        return GroupEstimator(self._query_numbers, self.means(outputs))
-
-    def _query_numbers(self, features: Tensor) -> Tensor:
-        if features is not self.queries and not torch.equal(features, self.queries):
+def _numbers_of(queries: Tensor) -> Callable[[Tensor], Tensor]:
+    def locate(features: Tensor) -> Tensor:
+        if features is not queries and not torch.equal(features, queries):
             raise InputError("these means were computed for other points")
         return torch.arange(len(features))
+
+    return locate
 
 
 def first_of_window(points: Tensor, queries: Tensor, k: int) -> Tensor:

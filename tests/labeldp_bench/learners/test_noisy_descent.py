@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.learners import NoisyGradients, NoisySGD, SingleStage
 from labeldp_bench.learners.noisy_descent import _Descent, nearest_in_hull
 from labeldp_bench.models import GradientNetwork
+from labeldp_bench.models.linear_heads import Ridge
 from labeldp_bench.models.neighbours import NearestNeighbours
 from tests.learning import accuracy, session
 from tests.training import EXACT
@@ -27,16 +29,14 @@ class Weights:
         return features @ self.weights
 
 
-@dataclass
-class RawLinear:
+class RawLinear(Ridge):
     """A linear model on the features as they are."""
 
-    def linear(self, features, session):
-        self.rows = features
-        return self
+    def __init__(self):
+        pass
 
-    def classifier(self, weights):
-        return Weights(weights)
+    def linear(self, features, session):
+        return SimpleNamespace(rows=features, classifier=Weights)
 
 
 def problem(count=4000):

@@ -42,9 +42,8 @@ class CircleGaussians:
     name = "circle"
 
     def __post_init__(self) -> None:
-        check_integer("dataset.n_train", self.n_train, low=1)
-        check_integer("dataset.n_test", self.n_test, low=1)
-        check_integer("dataset.trials", self.trials, low=1)
+        for key in ("n_train", "n_test", "trials"):
+            check_integer(f"dataset.{key}", getattr(self, key), low=1)
         check_integer("dataset.num_classes", self.num_classes, low=2)
         if not isinstance(self.sigma, str):
             check_number("dataset.sigma", self.sigma, low=SMALLEST, high=LARGEST)

@@ -11,13 +11,7 @@ from labeldp.mechanisms.moments import LabelDPPro, NoisyMoments
 from labeldp.store import LabelStore
 from labeldp.support import seeding
 from labeldp.support.progress import progress_bar
-from labeldp.support.validate import (
-    Diverged,
-    InputError,
-    check_choice,
-    check_integer,
-    check_number,
-)
+from labeldp.support.validate import Diverged, InputError, check_choice, check_integer, check_number
 from labeldp_bench.interfaces import Classifier, Learner, Model, Session
 from labeldp_bench.models.linear_heads import Ridge
 from labeldp_bench.models.networks import GradientNetwork

@@ -17,7 +17,7 @@ from labeldp.support.validate import InputError, check_made, check_number
 from labeldp_bench.interfaces import Classifier, Learner, Model, Session
 from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.training.fit import check_images
-from labeldp_bench.training.fixmatch import Consistency, FixMatchFit, check_trainer
+from labeldp_bench.training.fixmatch import Consistency, FixMatchFit
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,12 @@ def check_student(model: Model) -> None:
             f"FixMatch trains a network, and {type(model).__name__} is not one (use model=cnn and "
             "tuning=none, or learner=single_stage)"
         )
-    check_trainer(model.trainer)
+    trainer = model.trainer
+    if trainer.mixup is not None or trainer.views != 1 or trainer.resolution:
+        raise InputError(
+            "FixMatch has a view and a distorted one of each image: trainer.mixup must be "
+            "null, trainer.views 1 and trainer.resolution []"
+        )
 
 
 def fitted(

@@ -313,15 +313,13 @@ class SmoothModel(GraphModel):
             count: M >= 1.
             session: where the network runs.
         """
-        key = "functions", count, features
-        found: Embedding = self._kept.get(key, lambda: self._embedded(features, count, session))
-        return found
 
-    def _embedded(self, features: Tensor, count: int, session: Session) -> Embedding:
-        if len(features) * count > LONG:
-            session.say(f"  the {count} smoothest functions on {len(features):,} examples")
-        places = self.places(features, session)
-        smooth = SmoothFunctions.over(
-            places.points, self.neighbours, count, self._searches[self.search]
-        )
-        return Embedding(smooth, places)
+        def embedded() -> Embedding:
+            if len(features) * count > LONG:
+                session.say(f"  the {count} smoothest functions on {len(features):,} examples")
+            places, search = self.places(features, session), self._searches[self.search]
+            smooth = SmoothFunctions.over(places.points, self.neighbours, count, search)
+            return Embedding(smooth, places)
+
+        found: Embedding = self._kept.get(("functions", count, features), embedded)
+        return found

@@ -233,20 +233,19 @@ class NeighbourSearch:
             rising: whether the neighbours of a query come by rising index, as sums of floats need,
                 which depend on their order; False leaves the order open.
         """
-        found = self._last.get(
-            (k, points, queries), lambda: _Neighbours(self._find(points, queries, k))
-        )
+
+        def find() -> _Neighbours:
+            flat_points, flat_queries = points.flatten(1), queries.flatten(1)
+            if flat_points.shape[1] > TREE_DIMENSIONS:
+                return _Neighbours(_brute_force(flat_points, flat_queries, k).to(torch.int32))
+            near = tree_search(flat_points.double().numpy(), flat_queries.double().numpy(), k)
+            return _Neighbours(torch.from_numpy(near.astype(np.int32, copy=False)))
+
+        found = self._last.get((k, points, queries), find)
         if rising and not found.rises:
             found.indices = torch.from_numpy(np.sort(found.indices.numpy(), axis=1))
             found.rises = True
         return found.indices
-
-    def _find(self, points: Tensor, queries: Tensor, k: int) -> Tensor:
-        flat_points, flat_queries = points.flatten(1), queries.flatten(1)
-        if flat_points.shape[1] > TREE_DIMENSIONS:
-            return _brute_force(flat_points, flat_queries, k).to(torch.int32)
-        found = tree_search(flat_points.double().numpy(), flat_queries.double().numpy(), k)
-        return torch.from_numpy(found.astype(np.int32, copy=False))
 
 
 @dataclass(frozen=True)

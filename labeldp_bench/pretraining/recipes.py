@@ -16,13 +16,7 @@ from labeldp.supervision import Supervision, predict
 from labeldp.support.progress import say
 from labeldp.support.validate import InputError, check_integer, check_made
 from labeldp_bench.data.images import ImageData
-from labeldp_bench.interfaces import (
-    Classifier,
-    Epoch,
-    FitCheckpoint,
-    NetworkFactory,
-    Session,
-)
+from labeldp_bench.interfaces import Classifier, Epoch, FitCheckpoint, NetworkFactory, Session
 from labeldp_bench.models.efficientnet import EfficientNetLite
 from labeldp_bench.models.encoders import FeatureConcat, MirroredFeatureConcat
 from labeldp_bench.models.networks import NetworkModel

@@ -13,12 +13,7 @@ from torch.func import functional_call
 
 from labeldp.support import seeding
 from labeldp.support.progress import duration, say
-from labeldp.support.validate import (
-    InputError,
-    check_choice,
-    check_integer,
-    check_number,
-)
+from labeldp.support.validate import InputError, check_choice, check_integer, check_number
 from labeldp_bench.interfaces import FitCheckpoint, NetworkFactory, Session, State
 from labeldp_bench.pretraining.recipes import TrainedRecipe, Weights
 from labeldp_bench.training.augment import Mixing

@@ -51,10 +51,4 @@ def environment_of(
         check_integer("checkpoint_epochs", checkpoint_epochs, low=0)
     hardware = resolve_device(device)
     folder = writable_folder(out_dir, f"out_dir must be a folder one can write to, got {out_dir!r}")
-    return Environment(
-        folder,
-        Path(data_dir).expanduser(),
-        hardware,
-        checkpoint_epochs,
-        capture,
-    )
+    return Environment(folder, Path(data_dir).expanduser(), hardware, checkpoint_epochs, capture)

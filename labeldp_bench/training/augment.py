@@ -349,13 +349,8 @@ class ColourJitter:
     def __post_init__(self) -> None:
         check_number("trainer.augment: brightness", self.brightness, low=0)
         check_number("trainer.augment: hue", self.hue, low=0, high=0.5)
-        for key, value in (
-            ("contrast", self.contrast),
-            ("saturation", self.saturation),
-            ("chance", self.chance),
-            ("grey", self.grey),
-        ):
-            check_number(f"trainer.augment: {key}", value, low=0, high=1)
+        for key in ("contrast", "saturation", "chance", "grey"):
+            check_number(f"trainer.augment: {key}", getattr(self, key), low=0, high=1)
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
         """Draws six numbers per image."""

@@ -8,13 +8,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from labeldp.supervision import Supervision
-from labeldp.support.validate import (
-    InputError,
-    check_integer,
-    check_list,
-    check_made,
-    check_number,
-)
+from labeldp.support.validate import check_integer, check_list, check_made, check_number
 from labeldp_bench.interfaces import Session
 from labeldp_bench.training.augment import Augmentation, Mixing
 from labeldp_bench.training.fit import NetworkClassifier
@@ -155,12 +149,3 @@ class FixMatchFit(NetworkFit):
             distorted = augmentation(distorted, self.streams[1])
         logits = network(distorted).float()
         return (functional.cross_entropy(logits, guess, reduction="none") * is_sure).mean()
-
-
-def check_trainer(trainer: Trainer) -> None:
-    """Refuses a trainer that mixes images, takes several views of one, or smaller ones."""
-    if trainer.mixup is not None or trainer.views != 1 or trainer.resolution:
-        raise InputError(
-            "FixMatch has a view and a distorted one of each image: trainer.mixup must be "
-            "null, trainer.views 1 and trainer.resolution []"
-        )

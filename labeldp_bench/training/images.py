@@ -72,7 +72,11 @@ def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
         InputError: a feature is NaN or infinite.
     """
     if images.dtype != torch.uint8:
-        return _float_statistics(images)
+        rows = images.reshape(-1, images.shape[-1]).double()
+        spread, centre = torch.std_mean(rows, dim=0, correction=0)
+        if not torch.isfinite(spread).all():
+            raise InputError("features must be finite numbers, got NaN or infinity")
+        return centre.float(), torch.where(spread > 0, spread, 1.0).float()
     values = torch.arange(256, dtype=torch.float64)
     moments = []
     for channel in images.unbind(-1):
@@ -81,14 +85,6 @@ def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
         moments.append((mean, (share * (values - mean) ** 2).sum().sqrt().clamp_min(1.0)))
     means, stddevs = zip(*moments, strict=True)
     return torch.stack(means).float(), torch.stack(stddevs).float()
-
-
-def _float_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
-    rows = images.reshape(-1, images.shape[-1]).double()
-    stddevs, means = torch.std_mean(rows, dim=0, correction=0)
-    if not torch.isfinite(stddevs).all():
-        raise InputError("features must be finite numbers, got NaN or infinity")
-    return means.float(), torch.where(stddevs > 0, stddevs, 1.0).float()
 
 
 def shrunk(images: Tensor, scale: float) -> Tensor:

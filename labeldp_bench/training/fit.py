@@ -196,7 +196,8 @@ class Fit(ABC):
         if self.checkpoint is None or saved is None:
             return 0
         with self.checkpoint.restoring():
-            return self.restore(saved)
+            self.number = self.restore(saved)
+        return self.number
 
     def state(self) -> State:
         """Returns what the fit needs to go on, for a checkpoint."""

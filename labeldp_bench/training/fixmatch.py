@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.nn import functional
 
 from labeldp.supervision import Supervision
@@ -88,12 +88,6 @@ class FixMatchFit(NetworkFit):
         self.place[self.released] = torch.arange(len(released), device=device)
         self.all_released = len(released) == len(features)
         self.sure = torch.zeros((), device=device)
-        self.done = 0
-
-    def resume(self, order: Generator, draws: Generator) -> int:
-        """Restores the fit as `NetworkFit` does."""
-        self.done = super().resume(order, draws)
-        return self.done
 
     def begin_epoch(self) -> None:
         """Clears the sums of losses, hits and sure guesses."""
@@ -114,7 +108,7 @@ class FixMatchFit(NetworkFit):
                 logits = network(self.trainer.augmented(images, draws)).float()
             losses = self.supervision.loss(logits, self.targets[own])
             loss = losses.mean()
-            if self.done >= self.consistency.begin * self.trainer.epochs:
+            if self.number >= self.consistency.begin * self.trainer.epochs:
                 known = logits.detach() if self.all_released else None
                 loss = loss + self.consistency.weight * self._taught(batch, rows, known)
         self.descend(loss)
@@ -126,7 +120,6 @@ class FixMatchFit(NetworkFit):
 
     def end_epoch(self, number: int, started: float, views: Iterable[list[Tensor]]) -> bool:
         """Notes how many guesses were taught, and ends the epoch as `NetworkFit` does."""
-        self.done = number
         self.session.notes["taught_share"] = float(self.sure) / len(self.indices)
         return super().end_epoch(number, started, views)
 

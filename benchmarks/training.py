@@ -35,7 +35,7 @@ from labeldp_bench.data.official import import_torchvision
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.interfaces import Epoch, Session
-from labeldp_bench.models import NetworkModel
+from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.support.device import describe_device, resolve_device
 from labeldp_bench.support.process import prepare_training
 from labeldp_bench.training.network_fit import BACKENDS

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -227,6 +226,10 @@ class RowAccount:
         rows: that are about to be released.
         options: `COMMAND` or `PYTHON`.
         path: of the ledger; None: in memory, where tables of many namings are.
+
+    Attributes:
+        row_keys: keyed hashes of the names of rows, (N,); empty where none is compared.
+        payers: keyed hash of each row's payer, (N,); empty where payers have no name.
     """
 
     def __init__(
@@ -238,20 +241,13 @@ class RowAccount:
         if path is not None:
             for each in self.known:
                 check_naming(str(path), (each.row_id, each.unit), (rows.row_id, rows.unit), options)
-
-    @cached_property
-    def payers(self) -> NDArray:
-        """Keyed hash of each row's payer, (N,)."""
-        if self.rows.persons is None:
-            return self.row_keys
-        names, places = np.unique(spellings(self.rows.persons), return_inverse=True)
-        return _keys(self.key, names)[places]
-
-    @cached_property
-    def row_keys(self) -> NDArray:
-        """Keyed hash of each row's name, (N,)."""
-        assert self.rows.ids is not None, "asked only where rows have names"
-        return _keys(self.key, spellings(self.rows.ids))
+        # No cached_property: in Python 3.11 it has a lock, which a forked process never gets.
+        self.row_keys = self.payers = _array(b"")
+        if rows.ids is not None and (rows.persons is None or path is None):
+            self.row_keys = self.payers = _keys(key, spellings(rows.ids))
+        if rows.persons is not None:
+            names, places = np.unique(spellings(rows.persons), return_inverse=True)
+            self.payers = _keys(key, names)[places]
 
     def paid_by_all(self) -> set[str]:
         """Returns the releases that all payers of these rows paid for, by `Manifest.release`."""

@@ -10,6 +10,7 @@ import os
 import secrets
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,6 +62,10 @@ DELETE = "DELETE FROM releases WHERE name = ?"
 IS_WHOLE = "UPDATE releases SET partial = '' WHERE name = ?"
 
 
+LEDGERS: "weakref.WeakSet[Ledger]" = weakref.WeakSet()
+"""Those of this program, whose locks a forked process renews."""
+
+
 class Ledger:
     """The account of what rows have spent on releases; all of them add up.
 
@@ -80,6 +85,13 @@ class Ledger:
         self.path = None if path is None else Path(path)
         self._one_thread = threading.RLock()
         self._memory = None if path is not None else _created(":memory:")
+        LEDGERS.add(self)
+
+    def renew_lock(self) -> None:
+        """Ends, in a forked process, what another thread of the first one was doing."""
+        self._one_thread = threading.RLock()
+        with contextlib.suppress(sqlite3.Error):
+            _ = self._memory and self._memory.execute("ROLLBACK")
 
     def __repr__(self) -> str:
         return f"Ledger({'' if self.path is None else repr(str(self.path))})"
@@ -233,6 +245,16 @@ class Ledger:
                 with contextlib.closing(_connected(self.path)) as database:
                     _check(database, self.path)
                     yield database
+
+
+def _renew_locks() -> None:
+    """Makes ledgers usable in a forked process, where no thread is left to give back a lock."""
+    for each in LEDGERS:
+        each.renew_lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 def _is_file(file: Path | None, inode: int) -> bool:

@@ -11,7 +11,7 @@ from labeldp.store import StoredRelease
 from labeldp.supervision import Supervision
 from labeldp_bench.data.circle import CircleGaussians
 from labeldp_bench.interfaces import Session
-from labeldp_bench.learners import MultiStage
+from labeldp_bench.learners.stages import MultiStage
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.job import run_cells
 

@@ -10,7 +10,7 @@ from labeldp.mechanisms import RandomizedResponse
 from labeldp.store import LabelStore
 from labeldp.supervision import Supervision
 from labeldp_bench.interfaces import Epoch, Session
-from labeldp_bench.models import CNN
+from labeldp_bench.models.convolutional import CNN
 from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.training.trainer import Trainer
 

@@ -20,9 +20,8 @@ from labeldp_bench.data.theory import (
     HolderRegression,
     rough_function,
 )
-from labeldp_bench.learners import LocalAverages
-from labeldp_bench.models import Cubes
-from labeldp_bench.models.neighbours import first_of_window
+from labeldp_bench.learners.averages import LocalAverages
+from labeldp_bench.models.neighbours import Cubes, first_of_window
 from labeldp_bench.records.collect import collect
 from labeldp_bench.runs.evaluate import ErrorTally, RiskTally
 from tests.shell import quick, records_under

@@ -10,11 +10,11 @@ import torch
 from labeldp.mechanisms import LabelDPPro, Rappor
 from labeldp.store import LabelStore
 from labeldp.support.validate import Diverged, InputError
-from labeldp_bench.learners import NoisyGradients, NoisySGD, SingleStage
-from labeldp_bench.learners.noisy_descent import _Descent, nearest_in_hull
-from labeldp_bench.models import GradientNetwork
+from labeldp_bench.learners.noisy_descent import NoisyGradients, NoisySGD, _Descent, nearest_in_hull
+from labeldp_bench.learners.stages import SingleStage
 from labeldp_bench.models.linear_heads import Ridge
 from labeldp_bench.models.neighbours import NearestNeighbours
+from labeldp_bench.models.networks import GradientNetwork
 from tests.learning import accuracy, session
 from tests.training import EXACT
 

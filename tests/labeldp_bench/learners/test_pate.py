@@ -12,8 +12,7 @@ from labeldp.mechanisms import PateFM, Rappor
 from labeldp.store import BudgetError, LabelStore
 from labeldp.supervision import predict
 from labeldp.support.validate import InputError
-from labeldp_bench.learners import FixMatch, Pate
-from labeldp_bench.learners.teachers import LinearTeachers, fitted
+from labeldp_bench.learners.teachers import FixMatch, LinearTeachers, Pate, fitted
 from labeldp_bench.models.convolutional import LinearClassifier
 from labeldp_bench.models.neighbours import NearestNeighbours
 from labeldp_bench.models.networks import NetworkModel

@@ -11,8 +11,7 @@ from labeldp.store import LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.interfaces import Session
-from labeldp_bench.learners import EnhancedLabels
-from labeldp_bench.learners.ple import ClientLoss, ServerLoss, cut, diagnosis
+from labeldp_bench.learners.ple import ClientLoss, EnhancedLabels, ServerLoss, cut, diagnosis
 from labeldp_bench.models.networks import NetworkModel
 from papers.ple.enhancement import sample_size
 

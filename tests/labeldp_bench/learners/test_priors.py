@@ -12,8 +12,13 @@ from labeldp.mechanisms import (
 from labeldp.store import BudgetError, LabelStore
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.learners import ClusterPrior, HeldOutPrior
-from labeldp_bench.learners.stages import clusters_of, prior_notes, prior_of
+from labeldp_bench.learners.stages import (
+    ClusterPrior,
+    HeldOutPrior,
+    clusters_of,
+    prior_notes,
+    prior_of,
+)
 from labeldp_bench.models.neighbours import NearestNeighbours
 from labeldp_bench.runs.environment import Environment
 from tests.conftest import TINY_CIRCLE

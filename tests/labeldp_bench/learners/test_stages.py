@@ -18,9 +18,15 @@ from labeldp.mechanisms import (
 from labeldp.store import StoredRelease
 from labeldp.supervision import Supervision, predict
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.learners import HeldOutPrior, MultiStage, SingleStage
 from labeldp_bench.learners import stages as multi_stage
-from labeldp_bench.learners.stages import filtered, mean_top_k, split
+from labeldp_bench.learners.stages import (
+    HeldOutPrior,
+    MultiStage,
+    SingleStage,
+    filtered,
+    mean_top_k,
+    split,
+)
 from labeldp_bench.models.neighbours import NearestNeighbours
 from labeldp_bench.runs.environment import Environment
 from tests.conftest import TINY_CIRCLE

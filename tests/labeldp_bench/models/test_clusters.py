@@ -10,8 +10,7 @@ from labeldp.mechanisms import NoisyClusters, RandomizedResponse
 from labeldp.support import seeding
 from labeldp_bench.cli.sweep import grouped
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.models import Clusters
-from labeldp_bench.models.clusters import k_means, nearest_centre
+from labeldp_bench.models.clusters import Clusters, k_means, nearest_centre
 from labeldp_bench.models.embeddings import SmoothFunctions
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment

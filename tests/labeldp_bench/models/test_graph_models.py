@@ -16,15 +16,16 @@ from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 from labeldp_bench.interfaces import Session
-from labeldp_bench.models import (
+from labeldp_bench.models.embeddings import SmoothFunctions, joined_neighbours
+from labeldp_bench.models.graphs import LaplaceLearning
+from labeldp_bench.models.neighbours import NearestNeighbours, NeighbourSearch
+from labeldp_bench.models.smooth_models import (
+    SIGNALS,
     Eigenmaps,
     GraphGaussianProcess,
-    LaplaceLearning,
-    NearestNeighbours,
+    noise_variance,
+    posterior,
 )
-from labeldp_bench.models.embeddings import SmoothFunctions, joined_neighbours
-from labeldp_bench.models.neighbours import NeighbourSearch
-from labeldp_bench.models.smooth_models import SIGNALS, noise_variance, posterior
 from tests.learning import CPU, accuracy, released, rings, session
 
 GROUPS = [

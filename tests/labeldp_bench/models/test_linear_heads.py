@@ -7,11 +7,10 @@ import torch
 from torch import nn
 
 from labeldp_bench.interfaces import Session
-from labeldp_bench.models import Ridge
 from labeldp_bench.models import linear_heads as module
 from labeldp_bench.models.convolutional import LinearClassifier
 from labeldp_bench.models.encoders import Encoder, FeatureConcat
-from labeldp_bench.models.linear_heads import ridge, spectrum_of
+from labeldp_bench.models.linear_heads import Ridge, ridge, spectrum_of
 from labeldp_bench.training.fit import NetworkClassifier
 
 

@@ -12,8 +12,8 @@ from omegaconf import OmegaConf
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from labeldp_bench.models import CNN, Airbench, LinearClassifier, ResNet, WideResNet
-from labeldp_bench.models.resnets import Projection
+from labeldp_bench.models.convolutional import CNN, Airbench, LinearClassifier
+from labeldp_bench.models.resnets import Projection, ResNet, WideResNet
 from labeldp_bench.support.checkout import CONFIGS
 
 CIFAR, MNIST, TINY = (32, 32, 3), (28, 28, 1), (8, 8, 3)
@@ -126,7 +126,7 @@ def test_few_channels_train_on_an_old_cpu():
     """oneDNN without AVX-512 ends the process in a strided 1 x 1 convolution of 1 to 7 channels."""
     program = """
 import torch
-from labeldp_bench.models import ResNet
+from labeldp_bench.models.resnets import ResNet
 images = torch.randn(16, 3, 32, 32).to(memory_format=torch.channels_last)
 for width in (1, 4, 7):
     network = ResNet(10, (32, 32, 3), width).to(memory_format=torch.channels_last)

@@ -10,8 +10,8 @@ from labeldp.losses import LOSSES
 from labeldp.mechanisms import NoPrivacy, RandomizedResponse, Rappor
 from labeldp.store import LabelStore
 from labeldp.supervision import Supervision
-from labeldp_bench.models import BoostedTrees, Logistic
 from labeldp_bench.models.penalised import fit_penalised, with_constant
+from labeldp_bench.models.table_models import BoostedTrees, Logistic
 from tests.learning import session
 
 SMALL = {"logistic": Logistic((1e-3,)), "trees": BoostedTrees(stages=3, trees=5)}

@@ -11,10 +11,9 @@ from labeldp.store import LabelStore
 from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.cli.sweep import CHOSEN_BY_TUNING, check_effect
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.learners import MultiStage, SingleStage
-from labeldp_bench.learners.stages import split
-from labeldp_bench.models import CNN
+from labeldp_bench.learners.stages import MultiStage, SingleStage, split
 from labeldp_bench.models import tuning as trial
+from labeldp_bench.models.convolutional import CNN
 from labeldp_bench.models.neighbours import NearestNeighbours
 from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.models.tuning import HeldOutReleases, explained

@@ -7,8 +7,8 @@ import torch
 
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.models import EfficientNetLite
 from labeldp_bench.models import encoders as module
+from labeldp_bench.models.efficientnet import EfficientNetLite
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells

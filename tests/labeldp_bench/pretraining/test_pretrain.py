@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save
 
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.models import CNN, LinearClassifier, ResNet
+from labeldp_bench.models.convolutional import CNN, LinearClassifier
+from labeldp_bench.models.resnets import ResNet
 from labeldp_bench.pretraining import weights
 from labeldp_bench.pretraining.recipes import Pretraining
 from labeldp_bench.runs.environment import Environment

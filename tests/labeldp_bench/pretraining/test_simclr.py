@@ -13,8 +13,8 @@ from labeldp.mechanisms import RandomizedResponse
 from labeldp.support.last_results import LastResults
 from labeldp.support.validate import Diverged
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.models import Probe
 from labeldp_bench.models.encoders import Encoder
+from labeldp_bench.models.linear_heads import Probe
 from labeldp_bench.pretraining.simclr import SimCLRFit, nt_xent
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs import job

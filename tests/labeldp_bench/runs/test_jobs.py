@@ -12,7 +12,7 @@ import torch
 
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.models import NearestNeighbours
+from labeldp_bench.models.neighbours import NearestNeighbours
 from labeldp_bench.runs import job
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells, trials_in_workers

@@ -11,7 +11,7 @@ from labeldp.support import seeding
 from labeldp_bench.data.bundle import DataBundle
 from labeldp_bench.experiments.compose import compose_cell
 from labeldp_bench.interfaces import Learner
-from labeldp_bench.learners import MultiStage
+from labeldp_bench.learners.stages import MultiStage
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.run import Run, TrialData, run_trial
 

@@ -8,7 +8,8 @@ import torch
 from torch.optim import SGD, Adam
 
 from labeldp.mechanisms import NoPrivacy
-from labeldp_bench.models import Airbench, ResNet
+from labeldp_bench.models.convolutional import Airbench
+from labeldp_bench.models.resnets import ResNet
 from labeldp_bench.training import network_fit
 from labeldp_bench.training.augment import Flip, Mixup
 from labeldp_bench.training.network_fit import WARM_UP, accelerated, compilation_notes

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from labeldp.support.validate import InputError
-from labeldp_bench.models import CNN, ResNet
+from labeldp_bench.models.convolutional import CNN
+from labeldp_bench.models.resnets import ResNet
 from labeldp_bench.training.fit import NetworkClassifier
 from labeldp_bench.training.network_gradients import NetworkGradients, nearest_point
 

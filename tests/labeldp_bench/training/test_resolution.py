@@ -7,8 +7,9 @@ import torch
 
 from labeldp.mechanisms import NoPrivacy
 from labeldp.support.validate import InputError
-from labeldp_bench.models import CNN, ResNet
+from labeldp_bench.models.convolutional import CNN
 from labeldp_bench.models.networks import NetworkModel
+from labeldp_bench.models.resnets import ResNet
 from labeldp_bench.training.images import shrunk
 from labeldp_bench.training.resolution import scale_of
 from tests.training import fit, images_and_labels, supervision_of, trainer

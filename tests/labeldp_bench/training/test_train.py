@@ -12,8 +12,9 @@ from labeldp.mechanisms import NoPrivacy, Rappor
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.models import CNN, ResNet
+from labeldp_bench.models.convolutional import CNN
 from labeldp_bench.models.networks import NetworkModel
+from labeldp_bench.models.resnets import ResNet
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from labeldp_bench.training import fit as fits

@@ -3,6 +3,7 @@
 import functools
 import gc
 import importlib
+import pkgutil
 
 from labeldp_bench import learners, models
 from labeldp_bench.records import collect
@@ -11,8 +12,11 @@ from labeldp_bench.reports import durations
 MODULES = (
     "labeldp_bench.cli.sweep_summary",
     "labeldp_bench.cli.main",
-    *(f"labeldp_bench.learners.{name}" for name in set(learners.MODULES.values())),
-    *(f"labeldp_bench.models.{name}" for name in set(models.MODULES.values())),
+    *(
+        f"{package.__name__}.{module.name}"
+        for package in (learners, models)
+        for module in pkgutil.iter_modules(package.__path__)
+    ),
     "labeldp_bench.pretraining.recipes",
     "labeldp_bench.runs.job",
     "hydra._internal.hydra",

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from labeldp.classifier import LabelDPClassifier
     from labeldp.cross_validation import cross_val_predict
     from labeldp.estimates import (
-        PredictionSets,
-        calibration,
         class_shares,
         estimate_accuracy,
         released_accuracy,
@@ -34,9 +32,7 @@ _MODULES = {
     "LabelDPClassifier": "classifier",
     "LabelDPRegressor": "regressor",
     "Ledger": "ledger",
-    "PredictionSets": "estimates",
     "Release": "release",
-    "calibration": "estimates",
     "class_shares": "estimates",
     "cross_val_predict": "cross_validation",
     "estimate_accuracy": "estimates",
@@ -51,9 +47,7 @@ __all__ = [
     "LabelDPClassifier",
     "LabelDPRegressor",
     "Ledger",
-    "PredictionSets",
     "Release",
-    "calibration",
     "class_shares",
     "cross_val_predict",
     "designs",

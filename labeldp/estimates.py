@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest, t
@@ -17,8 +16,8 @@ from labeldp.manifest import ClassName
 from labeldp.mechanisms import ClassMechanism
 from labeldp.names import numbered
 from labeldp.release import Release
-from labeldp.rows import check_order, check_size, checked_weights, refuse_fitted_rows, said_of
-from labeldp.support.validate import InputError, check_integer, check_number
+from labeldp.rows import check_order, check_size, checked_weights, refuse_fitted_rows
+from labeldp.support.validate import InputError, check_number
 
 
 def unbiased_labels(release: Release) -> NDArray[np.float64]:
@@ -166,40 +165,6 @@ def _nearest_shares(means: NDArray[np.float64]) -> NDArray[np.float64]:
     return (means - excess[descending > excess][-1]).clip(0)
 
 
-def calibration(
-    model: Any, X: Any, release: Release, bins: int = 10, confidence: float = 0.95
-) -> pd.DataFrame:
-    """Returns how often the model is right, by the probability that it gives its prediction.
-
-    Args:
-        model: fitted, with `predict_proba`.
-        X: features of the rows, in the order of the release.
-        release: of rows that were not used in the fit.
-        bins: with about equally many rows, sorted by the probability of the predicted class.
-        confidence: of each interval.
-
-    Returns:
-        A row for each bin: rows, confidence (mean predicted), accuracy, low, high.
-    """
-    check_classes_released(release)
-    refuse_fitted_rows(model, release)
-    check_integer("bins", bins, low=1, high=max(1, len(release) // 2))
-    certainty, hits = np.asarray(model.predict_proba(X)).max(1), released_hits(model, X, release)
-    return hits_by_certainty(certainty, hits, release, bins, confidence)
-
-
-def hits_by_certainty(
-    certainty: NDArray[np.float64], hits: NDArray[np.float64], release: Release, bins: int,
-    confidence: float = 0.95,
-) -> pd.DataFrame:  # fmt: skip
-    """Returns what `calibration` does, of certainties and estimated hits of the rows, (N,)."""
-    rows, values = [], possible_values(release)
-    for part in np.array_split(np.argsort(certainty, kind="stable"), bins):
-        found = share_with_interval(hits[part], values, confidence)
-        rows.append([len(part), certainty[part].mean(), found.value, found.low, found.high])
-    return pd.DataFrame(rows, columns=["rows", "confidence", "accuracy", "low", "high"])
-
-
 def released_hits(model: Any, X: Any, release: Release) -> NDArray[np.float64]:
     """Returns an unbiased estimate, for each row, of 1 where the prediction is right, else 0."""
     check_order(X, release)
@@ -295,58 +260,3 @@ def check_classes_released(release: object) -> None:
         raise InputError(f"a release of classes is needed, got {type(release).__name__}")
     if not release.classes:
         raise InputError("a release of classes is needed, got one of numbers")
-
-
-class PredictionSets:
-    """Predicts all classes that are likely enough, instead of one.
-
-    A class is in the set if its probability is at least 1 - threshold. With true labels the
-    threshold would be the (N + 1) * coverage / N quantile of 1 - p(true class) over rows that were
-    not used in the fit. Here that distribution comes from the unbiased estimates of the labels.
-    Noise lets it wiggle, so the threshold is the last place where it rises above the target, which
-    makes sets too large rather than too small.
-
-    Source: split conformal prediction, Vovk et al. (2005); with labels of known noise: Sesia, Wang,
-    Tong (2023), arXiv:2309.05092.
-
-    Args:
-        model: fitted, with `predict_proba` and the release's classes, sorted, as `classes_`.
-        X: features of rows that were not used in the fit, in the order of the release.
-        release: of these rows.
-        coverage: how often the set is to hold the true class, in (0, 1).
-
-    Raises:
-        InputError: rows were used in the fit, or do not fit to the release.
-    """
-
-    def __init__(self, model: Any, X: Any, release: Release, coverage: float = 0.9) -> None:
-        check_number("coverage", coverage, above=0, below=1)
-        check_classes_released(release)
-        scores = 1 - np.asarray(said_of(model, X, release))
-        check_size(len(scores), release)
-        self.model, self.coverage, self.classes_ = model, coverage, np.asarray(model.classes_)
-        self.threshold = threshold(scores, unbiased_labels(release), coverage)
-
-    def predict(self, X: Any) -> NDArray[np.bool_]:
-        """Returns which classes are in each row's set, bool (m, K), columns as `classes_`."""
-        return 1 - np.asarray(self.model.predict_proba(X)) <= self.threshold
-
-
-def threshold(scores: NDArray[np.float64], labels: NDArray[np.float64], coverage: float) -> float:
-    """Returns the last score below which the estimated share of true labels is too small.
-
-    Args:
-        scores: (N, K), small for likely classes.
-        labels: unbiased estimates of one-hot labels, (N, K).
-        coverage: in (0, 1).
-    """
-    size, num_classes = scores.shape
-    labels = labels + (1 - labels.sum(1, keepdims=True)) / num_classes  # still unbiased
-    order = np.argsort(scores, axis=None, kind="stable")
-    share = labels.ravel()[order].cumsum() / size
-    below = np.flatnonzero(share < min(1.0, coverage * (size + 1) / size) - 1e-12)
-    ordered = scores.ravel()[order]
-    if not len(below):
-        return float(ordered[0])
-    last = below[-1] + 1
-    return float(ordered[last]) if last < len(ordered) else 1.0

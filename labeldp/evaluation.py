@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from labeldp import metrics
-from labeldp.estimates import Estimate, class_shares, hits_by_certainty
+from labeldp.estimates import Estimate, class_shares, possible_values, share_with_interval
 from labeldp.intervals import Terms, interval
 from labeldp.metrics import Metric, ScoredRows
 from labeldp.names import class_text
@@ -102,8 +102,11 @@ def figure_of(release: Release, scores: NDArray[np.float64]) -> "Figure":
 def _draw_calibration(axes: "Axes", given: ScoredRows) -> None:
     sure = given.probabilities().max(1)
     hits = given.labels[np.arange(len(sure)), given.chosen]
-    bins = hits_by_certainty(sure, hits, given.release, min(CALIBRATION_BINS, len(sure)))
-    _, centres, value, low, high = bins.to_numpy().T
+    bins, values = [], possible_values(given.release)
+    for part in np.array_split(np.argsort(sure, kind="stable"), min(CALIBRATION_BINS, len(sure))):
+        found = share_with_interval(hits[part], values)
+        bins.append([sure[part].mean(), found.value, found.low, found.high])
+    centres, value, low, high = np.array(bins).T
     axes.errorbar(centres, value, [value - low, high - value], fmt="o", markersize=4, capsize=2)
     guess = 1 / len(given.release.classes)  # no predicted class is less likely
     axes.set(xlabel="probability of the predicted class", ylabel="how often it is right",

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom, binomtest
 
 import labeldp as ldp
-from labeldp.estimates import possible_values, share_with_interval, threshold, unbiased_labels
+from labeldp.estimates import possible_values, share_with_interval, unbiased_labels
 from labeldp.named_mechanisms import CLASS_MECHANISMS
 from labeldp.support.validate import InputError
 
@@ -41,10 +41,6 @@ def test_rows_of_the_fit_are_refused():
     with pytest.raises(InputError, match="50 of 150 rows were used in the fit"):
         ldp.estimate_accuracy(clf, X[150:], release[150:])
     assert 0 <= ldp.estimate_accuracy(clf, X[200:], release[200:]).value <= 1
-    table = ldp.calibration(clf, X[200:], release[200:], bins=4)
-    assert table.rows.tolist() == [25] * 4
-    sets = ldp.PredictionSets(clf, X[200:], release[200:], coverage=0.8).predict(X)
-    assert sets.shape == (300, 2)
 
 
 def test_intervals_hold_as_often_as_they_say():
@@ -154,13 +150,6 @@ def test_estimates_that_are_all_alike_are_not_certain():
     # Two draws from a continuum are no coin.
     two = share_with_interval(np.array([0.4, 0.41]), None)
     assert (two.low, two.high) == pytest.approx((0.405 - 0.0635, 0.405 + 0.0635), abs=1e-4)
-
-
-def test_threshold_with_true_labels_is_the_conformal_quantile():
-    scores = np.random.default_rng(0).random((99, 3))
-    labels = np.eye(3)[np.random.default_rng(1).integers(0, 3, 99)]
-    own = np.sort(scores[labels == 1])
-    assert threshold(scores, labels, 0.9) == pytest.approx(own[89])  # the 90th of 99
 
 
 @pytest.mark.parametrize("name", ["rr", "rappor", "alibi", "hadamard"])

@@ -177,9 +177,6 @@ def test_a_frame_in_another_order_is_refused():
     own = clf.fit(mixed.loc[release.row_ids], release)
     with pytest.raises(InputError, match="another order"):
         ldp.released_accuracy(own, mixed, release)
-    part = clone(clf).fit(frame[:100], release[:100])
-    with pytest.raises(InputError, match="another order"):
-        ldp.PredictionSets(part, frame[100:][::-1], release[100:])
     clf.fit(frame.reset_index(drop=True), release)  # an index that says nothing
     clf.fit(frame.set_index(np.arange(150)[::-1] + 7), release)
 

@@ -122,8 +122,13 @@ def scored_rows(release: Release, scores: Any, X: Any = None) -> ScoredRows:
     if not len(array):
         raise InputError("a metric needs at least one row")
     labels = unbiased_labels(release)
-    if array.ndim == 1 and array.dtype.kind != "f":
-        place = {name: number for number, name in enumerate(names)}
+    place = {name: number for number, name in enumerate(names)}
+    # 1.0 and 2.0 are the classes 1 and 2; of the classes 0 and 1 either reading chooses alike.
+    are_classes = array.ndim == 1 and (
+        array.dtype.kind != "f"
+        or (names != [0, 1] and all(each in place for each in array.tolist()))
+    )
+    if are_classes:
         wrong = [name for name in array.tolist() if name not in place]
         if wrong:
             raise InputError(f"a predicted class must be one of {names}, got {wrong[0]!r}")
@@ -131,6 +136,12 @@ def scored_rows(release: Release, scores: Any, X: Any = None) -> ScoredRows:
     if array.ndim == 1 and len(names) == 2:
         if any(isinstance(name, float) for name in names):  # or are they the predicted classes?
             raise InputError(f"scores must have a column for each of the classes {names}")
+        outside = np.flatnonzero(~((array >= 0) & (array <= 1)))
+        if len(outside):  # percent or log-odds, say, which one minus it would not turn round
+            raise InputError(
+                f"one score for each row must be the probability of {names[1]!r}, from 0 to 1, got "
+                f"{array[outside[0]]} in row {outside[0]} (or give a column for each class)"
+            )
         array = np.stack([1 - array, array], 1)
     if array.shape != (len(release), len(names)):
         raise InputError(f"scores must be ({len(release)}, {len(names)}), got {array.shape}")

@@ -318,3 +318,14 @@ def test_errors_of_numbered_classes():
     named = ldp.privatize(["a", "b"] * 99, classes=["a", "b"], eps=3.0, seed=0)
     with pytest.raises(InputError, match="'a'"):
         metrics.mean_absolute_error(named, np.zeros(198))
+
+
+def test_floats_that_are_classes_are_not_taken_for_probabilities():
+    labels = np.tile([1, 2], 200)
+    release = ldp.privatize(labels, classes=[1, 2], eps=4.0, seed=0)
+    right = metrics.accuracy(release, labels)
+    assert metrics.accuracy(release, labels.astype(float)) == right
+    assert metrics.accuracy(release, labels - 1.0) == right  # probabilities of class 2
+    for scores in (25.0 * labels, labels - 1.5, labels + np.nan):
+        with pytest.raises(InputError, match="row 0"):
+            metrics.accuracy(release, scores)

@@ -3,9 +3,10 @@
 Each function takes a release, and what the model says of its rows:
 
 - scores: (N, K) probabilities or other scores, columns as `release.classes`, which are sorted as
-  scikit-learn sorts them. Of two classes (N,) floats are the probability of the second one. Scores
-  must be out of fold: of a model that was not fitted to the same rows
+  scikit-learn sorts them. Of two classes (N,) floats are the probability of the second one, in
+  [0, 1]. Scores must be out of fold: of a model that was not fitted to the same rows
   (`labeldp.cross_val_predict`).
+- or predicted classes (N,), where a metric needs no scores; whole floats may name them.
 - or a fitted model, with the features `X` in the order of the release; rows of its fit are refused.
 
 Each returns an `Estimate`: `.value`, `.low`, `.high`. Where noise hides whether there is any row of
@@ -104,7 +105,8 @@ def scored_rows(release: Release, scores: Any, X: Any = None) -> ScoredRows:
         X: features, if `scores` is a model.
 
     Raises:
-        InputError: another number of rows or columns; rows of the fit; a score that is no number.
+        InputError: another number of rows or columns; rows of the fit; a score that is no number;
+            one score for each row that is no probability.
     """
     check_classes_released(release)
     if hasattr(scores, "predict_proba"):
@@ -122,13 +124,8 @@ def scored_rows(release: Release, scores: Any, X: Any = None) -> ScoredRows:
     if not len(array):
         raise InputError("a metric needs at least one row")
     labels = unbiased_labels(release)
-    place = {name: number for number, name in enumerate(names)}
-    # 1.0 and 2.0 are the classes 1 and 2; of the classes 0 and 1 either reading chooses alike.
-    are_classes = array.ndim == 1 and (
-        array.dtype.kind != "f"
-        or (names != [0, 1] and all(each in place for each in array.tolist()))
-    )
-    if are_classes:
+    if array.ndim == 1 and _are_classes(array, names):
+        place = {name: number for number, name in enumerate(names)}
         wrong = [name for name in array.tolist() if name not in place]
         if wrong:
             raise InputError(f"a predicted class must be one of {names}, got {wrong[0]!r}")
@@ -137,7 +134,7 @@ def scored_rows(release: Release, scores: Any, X: Any = None) -> ScoredRows:
         if any(isinstance(name, float) for name in names):  # or are they the predicted classes?
             raise InputError(f"scores must have a column for each of the classes {names}")
         outside = np.flatnonzero(~((array >= 0) & (array <= 1)))
-        if len(outside):  # percent or log-odds, say, which one minus it would not turn round
+        if len(outside):  # percent or log-odds, say: 0.5 does not part their classes
             raise InputError(
                 f"one score for each row must be the probability of {names[1]!r}, from 0 to 1, got "
                 f"{array[outside[0]]} in row {outside[0]} (or give a column for each class)"
@@ -150,6 +147,29 @@ def scored_rows(release: Release, scores: Any, X: Any = None) -> ScoredRows:
         raise InputError(f"scores must be finite, and row {np.argwhere(~np.isfinite(array))[0][0]} "
                          "is not")  # fmt: skip
     return ScoredRows(release, labels, array, array.argmax(1))
+
+
+def _are_classes(said: NDArray, names: list[ClassName]) -> bool:
+    """Returns whether what is said of the rows, (N,), are predicted classes, not probabilities.
+
+    Floats are classes if each is the name of one, as 1.0 and 2.0 are of 1 and 2.
+
+    Raises:
+        InputError: they could be both, and would not predict the same.
+    """
+    if said.dtype.kind != "f":
+        return True
+    if not np.isin(said, [name for name in names if not isinstance(name, str)]).all():
+        return False
+    if len(names) > 2 or not ((said >= 0) & (said <= 1)).all():
+        return True
+    wrong = said[(said == names[1]) != (said > 0.5)]
+    if len(wrong):
+        raise InputError(
+            f"{wrong[0]} can be the class {wrong[0]:g} or the probability of {names[1]!r} (give "
+            "classes as whole numbers, or a column of probabilities for each class)"
+        )
+    return False
 
 
 Read = Callable[[Release, Any, Any], Any]

@@ -329,3 +329,7 @@ def test_floats_that_are_classes_are_not_taken_for_probabilities():
     for scores in (25.0 * labels, labels - 1.5, labels + np.nan):
         with pytest.raises(InputError, match="row 0"):
             metrics.accuracy(release, scores)
+    with pytest.raises(InputError, match="probability of 2"):
+        metrics.accuracy(release, np.ones(400))  # all of class 1, or surely of class 2?
+    binary = ldp.privatize(labels - 1, classes=[0, 1], eps=4.0, seed=0)
+    assert metrics.roc_auc(binary, labels - 1.0).value > 0.9  # there both readings agree

@@ -11,7 +11,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -94,6 +94,8 @@ class TableFile:
         usual = "\t" if ".tsv" in name else ","
         self.separator = separator or (usual if self.is_parquet else self._separator(usual))
         self._has_said_decimal = False
+        if not self.is_parquet:
+            self._check_quotes()
         header = [name.strip() for name in self._header]
         if secret is not None and secret not in header:
             shown = f"; columns: {', '.join(header[:20])}" if self.is_parquet else (
@@ -276,6 +278,37 @@ class TableFile:
     def _text(self) -> io.TextIOBase:
         opened = gzip.open if self._is_zipped else open
         return opened(self.path, "rt", encoding="utf-8-sig", newline="")
+
+    def _check_quotes(self) -> None:
+        """Refuses a quote that takes in rows: never closed, or closed by that of a later row."""
+        rows, width, record = -1, len(self._header), list[str]()
+
+        def with_quotes(lines: Iterable[str]) -> Iterator[str]:
+            nonlocal rows
+            for line in lines:
+                rows += not record and (width == 1 or bool(line.strip("\r\n")))
+                if record or '"' in line:  # in a record, the reader asks for more: it is open
+                    record.append(line)
+                    yield line
+
+        with self._as_input_error(), self._text() as lines:
+            try:
+                for _ in csv.reader(with_quotes(lines), delimiter=self.separator, strict=True):
+                    if len(record) > 1 and width > 1 and self._are_rows(record, width):
+                        raise csv.Error
+                    record.clear()
+            except csv.Error:
+                place = f"row {rows}" if rows else "header"
+                raise InputError(
+                    f"{self.path}, {place}: a quote opens a cell there, and is not closed where "
+                    "the cell ends (close it, or leave it out; one inside of quotes is doubled)"
+                ) from None
+
+    def _are_rows(self, lines: Sequence[str], width: int) -> bool:
+        """Returns whether each line of one record is as wide as a row, but for the open quote."""
+        cells = [next(csv.reader([each], delimiter=self.separator), []) for each in lines]
+        cells[0] = [*cells[0][:-1], *cells[0][-1].split(self.separator)]
+        return all(len(each) == width for each in cells if each)
 
     def _separator(self, usual: str) -> str:
         """Returns the usual separator, or the one that header and first row show; says which."""

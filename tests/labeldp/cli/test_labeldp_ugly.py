@@ -52,6 +52,19 @@ NO_TABLE = {
     "a row too short": (text().replace(f"p7,{X[7]},", f"p7,{X[7]}"), "2 cells"),
     "a header once more": (text() + "id,x,y\n", "row 61"),
     "ids that were rounded": (text(ids=[f"{1.5e18 + 9e9 * n:e}" for n in range(N)]), "as text"),
+    "a quote that another closes": (
+        text(
+            [f'{x},"tall' if n in (3, 7) else f"{x},fine" for n, x in enumerate(X)],
+            header="id,x,note,y",
+        ),
+        "row 4",
+    ),
+    "a quote that an inch closes": (
+        text([{3: '"tall', 7: '5"'}.get(n, "fine") for n in range(N)]),
+        "row 4",
+    ),
+    "a quote that is never closed": (text().replace("p7,", '"p7,'), "row 8"),
+    "a quote in the header": (text(header='id,x,"y'), "header"),
     "a NUL byte": (text().replace("p7,", "p7\0,"), "NUL"),
 }
 NO_NUMBERS = {

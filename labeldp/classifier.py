@@ -18,7 +18,6 @@ from labeldp.expectation import (
     shares_of,
     weight_keyword,
 )
-from labeldp.io.tables import LARGEST_NUMBER
 from labeldp.linear import PENALTIES, LinearModel, fit_linear
 from labeldp.losses import Loss, loss_named
 from labeldp.manifest import ClassName
@@ -159,7 +158,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             return probabilities(self.model_, inputs, len(self.classes_))
         if self._is_linear():
             return self.model_.probabilities(inputs)
-        return self.model_.probabilities(torch.from_numpy(inputs).float()).numpy()
+        return self.model_.probabilities(torch.from_numpy(inputs)).numpy()
 
     def _own(self) -> bool:
         """Returns whether linear model, trees or a network are asked for."""
@@ -174,9 +173,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             validate_data(self, given, reset=reset, skip_check_array=True)
             return given
         images = isinstance(self.estimator, nn.Module)
-        # The others compute in float32.
-        largest = LARGEST_NUMBER if self._is_linear() else float(np.finfo(np.float32).max)
-        return as_numbers(self, X, largest=largest, reset=reset, allow_nd=images)
+        return as_numbers(self, X, reset=reset, allow_nd=images)
 
     def _linear(
         self, inputs: NDArray[np.float64], release: Release, loss: Loss, weights: Weights
@@ -212,7 +209,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         self, inputs: NDArray[np.float64], release: Release, weights: Weights
     ) -> Any:
         """Returns fitted boosted trees or a fitted network."""
-        numbers = torch.from_numpy(inputs).float()
+        numbers = torch.from_numpy(inputs)
         loss = loss_named(self.loss, "loss")
         if isinstance(self.estimator, nn.Module) or self.estimator == "mlp":
             return fit_network(

@@ -42,9 +42,38 @@ LARGE = 3e6
 Up to there each third chooses in turn, in float64."""
 ITERATIONS = 30
 """Of L-BFGS for each penalty, at most; each fit starts from that of the next larger penalty."""
+SMALLEST_SPREAD = 1e-14
+"""Of a column, as a share of its mean: below are the last two digits, which sums round away."""
 TOLERANCES = {"gtol": 1e-5, "ftol": 1e-8}
 AT_ONCE = 2**17
 """Scores that are held at one time: 1 MB, which stays in the processor's cache."""
+
+
+def centre_and_spread(
+    features: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns mean and standard deviation of each column, float64 (...); 1 for a constant one.
+
+    Whatever the column's unit and origin are: 10^-200 has no square, and of seconds since 1970 only
+    float64 knows the digits that differ. Both must be gone before anything is made float32.
+
+    Args:
+        features: (N, ...).
+        weights: of the rows, >= 0; None: all are 1.
+    """
+    if weights is not None:
+        features, weights = features[weights > 0], weights[weights > 0]
+    first = features[0]
+    steps = features - first  # exactly 0 in a constant column
+    largest = np.abs(steps).max(0)
+    largest[largest == 0] = 1.0
+    steps /= largest
+    mean = np.average(steps, 0, weights)
+    steps -= mean
+    stddev = largest * np.sqrt(np.average(np.square(steps), 0, weights))
+    centre = first + largest * mean
+    is_rounding = stddev <= SMALLEST_SPREAD * np.abs(centre)
+    return centre, np.where(is_rounding | (stddev == 0), 1.0, stddev)
 
 
 @dataclass(frozen=True)
@@ -99,9 +128,7 @@ def fit_linear(
     size = len(features)
     order = torch.randperm(size, generator=seeding.generator(seed, "train", "held_out"))
     weights = np.ones(size) if row_weights is None else row_weights[order.numpy()]
-    mean = np.average(features, 0, row_weights)
-    stddev = np.sqrt(np.average(np.square(features - mean), 0, row_weights))
-    stddev = np.where(stddev > 1e-12 * np.maximum(1, np.abs(mean)), stddev, 1.0)
+    mean, stddev = centre_and_spread(features, row_weights)
     shape = features.shape[1] + 1, size
     is_large = math.prod(shape) * num_classes > LARGE
     # Rows are the last axis: sums over classes then go along memory.

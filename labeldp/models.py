@@ -300,7 +300,10 @@ def _like(model: Any) -> Pipeline:
         tree = regressor(settings).fit(blank, np.zeros(2), np.ones(2))
         stage = Stage([tree] * (1 if size == 2 else size), 0.0)
         stages = [stage] * min(len(fitted.model_.stages), settings.stages)
-        classifier.model_ = BoostedClassifier(Bins([blank[0]] * width), stages, np.zeros(size))
+        edges: list[NDArray] = [np.zeros(1)] * width
+        if all(each.dtype == np.float32 for each in fitted.model_.bins.edges):
+            edges = [blank[0]] * width  # of an older version
+        classifier.model_ = BoostedClassifier(Bins(edges), stages, np.zeros(size))
     return own
 
 

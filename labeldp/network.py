@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from labeldp.linear import centre_and_spread
 from labeldp.losses import Loss
 from labeldp.release import Release
 from labeldp.supervision import LogitClassifier, check_loss
@@ -31,7 +32,7 @@ class NetworkOnNumbers(LogitClassifier):
 
     Attributes:
         network: float32 (B, ...) to logits (B, K).
-        mean, stddev: float32 (...), of the training rows.
+        mean, stddev: float64 (...), of the training rows.
     """
 
     network: nn.Module
@@ -40,7 +41,7 @@ class NetworkOnNumbers(LogitClassifier):
 
     def logits(self, features: Tensor) -> Tensor:
         """Returns the network's outputs for standardised features, float32 (B, K)."""
-        return self.network((features.to(torch.float32) - self.mean) / self.stddev)
+        return self.network(((features - self.mean) / self.stddev).to(torch.float32))
 
     def scores(self, features: Tensor) -> Tensor:
         """Returns logits, float32 (m, K)."""
@@ -62,7 +63,7 @@ def fit_network(
 
     Args:
         network: A module with K outputs; `mlp` is one hidden layer of 64.
-        features: float32 (N, ...).
+        features: float64 (N, ...).
         release: Of each row.
         loss: One of `labeldp.losses`.
         epochs: Number of passes over the rows, >= 1.
@@ -74,10 +75,10 @@ def fit_network(
         InputError: The network does not have K outputs.
     """
     num_classes = len(release.classes)
-    stddev = features.std(0, correction=0)
+    mean, stddev = map(torch.from_numpy, centre_and_spread(features.numpy()))
     with seeding.global_stream(seed, torch.device("cpu")):
         made = _mlp(features, num_classes) if isinstance(network, str) else copy.deepcopy(network)
-        fitted = NetworkOnNumbers(made, features.mean(0), torch.where(stddev > 0, stddev, 1.0))
+        fitted = NetworkOnNumbers(made, mean, stddev)
         shape = tuple(fitted.scores(features[:1]).shape)
         if shape != (1, num_classes):
             raise InputError(

@@ -15,14 +15,12 @@ from labeldp.release import Release
 from labeldp.support.validate import InputError
 
 
-def as_numbers(
-    model: Any, X: Any, *, largest: float = LARGEST_NUMBER, **settings: Any
-) -> NDArray[np.float64]:
+def as_numbers(model: Any, X: Any, **settings: Any) -> NDArray[np.float64]:
     """Returns features as numbers, float64, checked as scikit-learn does for `model`.
 
     Raises:
         InputError: they hold texts, and scikit-learn's own message says neither where nor what to
-            do; or numbers beyond `largest`, of which nothing would be learnt without a word.
+            do; or numbers beyond LARGEST_NUMBER, of which nothing would be learnt without a word.
         ValueError: as `validate_data`, which takes the `settings`.
     """
     try:
@@ -37,10 +35,10 @@ def as_numbers(
             "by scikit-learn's OneHotEncoder(sparse_output=False); `labeldp fit` encodes those of "
             "a file)"
         ) from None
-    if (most := max(numbers.max(), -numbers.min())) > largest:
+    if (most := max(numbers.max(), -numbers.min())) > LARGEST_NUMBER:
         raise InputError(
-            f"X must hold numbers of at most {largest:g} in size for this model, and holds one of "
-            f"{most:g} (give that column another unit)"
+            f"X must hold numbers of at most {LARGEST_NUMBER:g} in size, and holds one of {most:g} "
+            "(give that column another unit)"
         )
     return numbers
 

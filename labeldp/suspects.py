@@ -33,7 +33,9 @@ FEWEST_ROWS = 20
 NUMBER_BINS = 20
 """Number of bins of a numeric column, when it is tried as a predictor of the label."""
 MISSING_CODES = np.array(
-    [nines * sign for nines in (99.0, 999.0, 9999.0, 99999.0) for sign in (-1, 1)]
+    [nines * sign for nines in (99.0, 999.0, 9999.0, 99999.0, 999999.0) for sign in (-1, 1)]
+    + [-(2.0**bits) for bits in (15, 31, 63)]
+    + [2.0**bits - 1 for bits in (15, 16, 31, 32, 63)]
 )
 """Numbers that stand for a missing value in many files."""
 SUSPECT_ACCURACY, LOWEST_ACCURACY = 0.97, 0.85
@@ -175,9 +177,9 @@ def suspects_of_fit(
     for name in features.select_dtypes(np.number):
         if name not in keep and (found := missing_code(features[name].to_numpy())) is not None:
             yield (
-                f"column {name} has {found[0]:g} in {found[1]:,} rows, far from its other numbers: "
-                "if it stands for a missing value, leave those cells empty, and fit again (--keep "
-                f"{name} says that it is a number)"
+                f"column {name} has {found[0]:.0f} in {found[1]:,} rows, far from its other "
+                "numbers: if it stands for a missing value, leave those cells empty, and fit again "
+                f"(--keep {name} says that it is a number)"
             )
     labels = unbiased_labels(release)
     for name in features:

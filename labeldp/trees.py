@@ -74,7 +74,7 @@ def fit_boosted_trees(
     Laird, Rubin (1977) for EM; the join ours.
 
     Args:
-        features: (N, ...), numbers.
+        features: (N, ...), numbers; binned in their own precision.
         targets: What `loss` made of the release, first axis N.
         loss: One of `labeldp.losses`.
         num_classes: K.
@@ -82,8 +82,9 @@ def fit_boosted_trees(
         seed: Of the held-out part.
         weights: Of the rows, float64 (N,); None: all are 1.
     """
-    bins = Bins.of(as_vectors(features).numpy())
-    x = bins(as_vectors(features).numpy())
+    points = _points(features)
+    bins = Bins.of(points)
+    x = bins(points)
     stages = settings.stages
     if len(x) > 1 and stages > 1:
         fitted, out = held_out_rows(len(x), settings.held_out, seed)
@@ -105,6 +106,12 @@ def as_vectors(features: Tensor) -> Tensor:
     """Returns features as float32 (N, d); pixels, uint8, are shares of 255."""
     flat = features.flatten(1).to(torch.float32)
     return flat / 255 if features.dtype == torch.uint8 else flat
+
+
+def _points(features: Tensor) -> NDArray[np.floating]:
+    """Returns features as (N, d), in float64 where they are, else in float32."""
+    is_double = features.dtype == torch.float64
+    return (features.flatten(1) if is_double else as_vectors(features)).numpy()
 
 
 def _chosen_stages(
@@ -174,19 +181,20 @@ class Bins:
         edges: of each column, increasing.
     """
 
-    edges: list[NDArray[np.float32]]
+    edges: list[NDArray[np.floating]]
 
     @classmethod
-    def of(cls, points: NDArray[np.float32]) -> "Bins":
-        """Returns bins of about equally many of `points`, float32 (n, d)."""
+    def of(cls, points: NDArray[np.floating]) -> "Bins":
+        """Returns bins of about equally many of `points`, (n, d)."""
         shares = np.linspace(0, 1, BINS + 1)[1:-1]
         quantiles = np.quantile(points, shares, axis=0, method="lower")
         return cls([np.unique(column) for column in quantiles.T])
 
-    def __call__(self, points: NDArray[np.float32]) -> Binned:
-        """Returns the bin of each number, float32 (m, d)."""
+    def __call__(self, points: NDArray[np.floating]) -> Binned:
+        """Returns the bin of each number of (m, d), in the precision that edges were found in."""
         pairs = zip(self.edges, points.T, strict=True)
-        return np.stack([np.searchsorted(e, x) for e, x in pairs], 1).astype(np.float32)
+        binned = [np.searchsorted(e, x.astype(e.dtype, copy=False)) for e, x in pairs]
+        return np.stack(binned, 1).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -220,7 +228,7 @@ class BoostedClassifier(LogitClassifier):
 
     def scores(self, features: Tensor) -> Tensor:
         """Returns logits, float64 (m, K)."""
-        x = self.bins(as_vectors(features).numpy())
+        x = self.bins(_points(features))
         logits = torch.from_numpy(self.constant).expand(len(x), -1)
         return sum((stage.outputs(x) for stage in self.stages), start=logits)
 

@@ -103,7 +103,7 @@ class BoostedTrees(TreeSettings, Model):
         """Returns the fitted trees."""
         assert supervision.refine is None, "refined targets need epochs, which this model lacks"
         grown = fit_boosted_trees(
-            features[supervision.indices],
+            as_vectors(features[supervision.indices]),
             supervision.targets,
             supervision.loss,
             supervision.num_classes,

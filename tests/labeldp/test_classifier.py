@@ -358,3 +358,20 @@ def test_a_frame_of_other_rows_is_refused():
     for index in ([f"q{number}" for number in range(60)], [*ids[1:], "q"], ids[::-1]):
         with pytest.raises(InputError, match="than the release: row 0 is"):
             ldp.LabelDPClassifier().fit(X.set_axis(index), release)
+
+
+@pytest.mark.parametrize("model", ["linear", "boosted_trees", "mlp"])
+@pytest.mark.parametrize(("unit", "origin"), [(1e-14, 0.0), (1e-170, 0.0), (1.0, 1.7e9)])
+def test_unit_and_origin_of_a_column_do_not_matter(model, unit, origin):
+    # 1e-14 counted as constant, and seconds since 1970 became one number in float32.
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1500, 2))
+    y = np.where(x[:, 0] > 0, "yes", "no")
+    release = ldp.privatize(y, ["no", "yes"], 4.0, seed=0)
+    other = origin + unit * x
+    right = [
+        (ldp.LabelDPClassifier(model).fit(each[:1000], release[:1000]).predict(each[1000:])
+         == y[1000:]).mean()
+        for each in (x, other)
+    ]  # fmt: skip
+    assert right[1] > right[0] - 0.02 and right[0] > 0.9

@@ -91,7 +91,7 @@ def test_fit_tells_of_names_and_of_a_leak_and_whether_the_model_is_of_use(table,
     assert "better than always saying no: yes" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("code", [-999, 999, -99, 9999])
+@pytest.mark.parametrize("code", [-999, 999, -99, 9999, -(2**31), -32768])
 def test_fit_tells_of_a_code_for_a_missing_value(code, table, capsys):
     # The model learnt from an age of 999.
     ages = table["client_age"].where(np.arange(ROWS) % 30 > 0, code)

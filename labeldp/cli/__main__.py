@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from labeldp import __version__
 from labeldp.cli.arguments import OneLineParser
 from labeldp.names import CONTROL, printable
+from labeldp.support.progress import escape_unknown_letters
 from labeldp.support.validate import InputError
 
 DESCRIPTION = """Learning from labels that stay secret (label differential privacy).
@@ -59,6 +60,7 @@ class _Escaped:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns its exit status: 0, or 2 for what a user can fix."""
+    escape_unknown_letters()
     own: tuple[Any, Any] = (_Escaped(sys.stdout), _Escaped(sys.stderr))
     try:
         with (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -68,6 +69,16 @@ def say(text: str, stream: TextIO | None = None) -> None:
     """Prints a line at once, to stdout or to `stream`, without breaking a progress bar."""
     tqdm.write(text, file=stream)
     (stream or sys.stdout).flush()
+
+
+def escape_unknown_letters() -> None:
+    """Lets letters that the console's encoding lacks be printed as escapes.
+
+    A class name must not end a command half-way, after its eps is booked.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def duration(seconds: float) -> str:

@@ -1,5 +1,9 @@
 """What the commands for own labels say: plans, help, how long a fit takes, options by name."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -81,3 +85,15 @@ def test_plan_and_help(capsys):
             main([name, "--help"])
         assert ended.value.code == 0
         assert f"  labeldp {name} " in capsys.readouterr().out.partition("Example:")[2]
+
+
+def test_letters_that_a_console_lacks_end_no_command(tmp_path):
+    # eps was booked and the file written, and then came a UnicodeEncodeError.
+    (tmp_path / "s.csv").write_text("ответ\nда\nнет\n", encoding="utf-8")
+    command = [sys.executable, "-m", "labeldp.cli", "release", "s.csv", "--label", "ответ"]
+    command += ["--classes", "да,нет", "--eps", "1", "--out", "r.parquet"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONIOENCODING": "ascii"}, capture_output=True
+    )
+    assert done.returncode == 0
+    assert "ответ".encode("ascii", "backslashreplace") in done.stdout

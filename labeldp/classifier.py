@@ -24,7 +24,14 @@ from labeldp.manifest import ClassName
 from labeldp.names import as_python, class_key
 from labeldp.network import checked_targets, fit_network
 from labeldp.release import Release
-from labeldp.rows import as_numbers, check_release, check_size, checked_weights, keys_of
+from labeldp.rows import (
+    as_numbers,
+    check_order,
+    check_release,
+    check_size,
+    checked_weights,
+    keys_of,
+)
 from labeldp.support.validate import InputError, check_choice, check_integer, check_number
 from labeldp.trees import TreeSettings, fit_boosted_trees
 
@@ -104,6 +111,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             weight_keyword(self.estimator)  # refuses what takes no weights, before any work
         inputs = self._checked(X, reset=True)
         check_size(inputs.shape[0], release)
+        check_order(release, sample_weight=sample_weight)
         weights = checked_weights(sample_weight, len(release))
         if not own:
             self.model_ = self._by_expectation(inputs, release, weights)

@@ -114,6 +114,7 @@ def estimate_accuracy(
     """
     check_classes_released(release)
     refuse_fitted_rows(model, release)
+    check_order(release, persons=persons, sample_weight=sample_weight)
     hits = released_hits(model, X, release)
     return share_with_interval(hits, possible_values(release), confidence, persons, sample_weight)
 
@@ -143,6 +144,7 @@ def class_shares(
         sample_weight: (N,), how many people each row stands for, such as the weights of a survey.
     """
     check_classes_released(release)
+    check_order(release, persons=persons, sample_weight=sample_weight)
     labels = unbiased_labels(release)
     alone = [
         share_with_interval(
@@ -167,7 +169,7 @@ def _nearest_shares(means: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def released_hits(model: Any, X: Any, release: Release) -> NDArray[np.float64]:
     """Returns an unbiased estimate, for each row, of 1 where the prediction is right, else 0."""
-    check_order(X, release)
+    check_order(release, X=X)
     predicted = np.asarray(model.predict(X))
     check_size(len(predicted), release)
     place = {name: number for number, name in enumerate(release.classes)}

@@ -87,6 +87,14 @@ class Ledger:
         self._memory = None if path is not None else _created(":memory:")
         LEDGERS.add(self)
 
+    def __reduce__(self) -> tuple[type["Ledger"], tuple[str]]:
+        if self.path is None:
+            raise InputError(
+                "a ledger in memory cannot be given to another process, which would not see what "
+                "this one books (give it a file: Ledger('survey.csv.ledger'))"
+            )
+        return Ledger, (os.path.abspath(self.path),)
+
     def renew_lock(self) -> None:
         """Ends, in a forked process, what another thread of the first one was doing."""
         self._one_thread = threading.RLock()

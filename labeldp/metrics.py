@@ -41,7 +41,7 @@ from labeldp.intervals import difference as paired_difference
 from labeldp.manifest import ClassName
 from labeldp.mechanisms import Laplace, UnbiasedRandomizer
 from labeldp.mechanisms.noise import step_of
-from labeldp.names import as_python
+from labeldp.names import as_python, first_missing, without_mask
 from labeldp.release import Release
 from labeldp.rows import check_order, check_size, said_of
 from labeldp.support.validate import InputError, check_integer, check_number
@@ -113,7 +113,7 @@ def scored_rows(release: Release, scores: Any, X: Any = None) -> ScoredRows:
         scores = said_of(scores, X, release)
     elif X is not None:
         raise InputError(f"X is for a fitted classifier, got {type(scores).__name__}")
-    check_order(scores, release)
+    check_order(release, scores=scores)
     array, names = np.asarray(scores), release.classes
     if isinstance(scores, pd.DataFrame) and list(scores.columns) != names:
         raise InputError(
@@ -186,7 +186,9 @@ def _metric(read: Read) -> Callable[[Callable[..., Terms]], Metric]:
             release: Release, scores: Any, *, X: Any = None, confidence: float = 0.95,
             persons: ArrayLike | None = None, **options: Any,
         ) -> Estimate:  # fmt: skip
-            return interval(terms(read(release, scores, X), **options), confidence, persons)
+            given = read(release, scores, X)
+            check_order(release, persons=persons)
+            return interval(terms(given, **options), confidence, persons)
 
         own = list(inspect.signature(metric, follow_wrapped=False).parameters.values())[:-1]
         more = list(inspect.signature(terms).parameters.values())[1:]
@@ -315,6 +317,7 @@ def lift(
     """
     check_number("share", share, above=0, below=1)
     given = scored_rows(release, scores, X)
+    check_order(release, persons=persons)
     numbers = given.classes(positive)
     if len(numbers) > 1:
         raise InputError(f"lift needs a class (give positive=, one of {release.classes})")
@@ -346,6 +349,7 @@ def confusion_matrix(
 ) -> ConfusionMatrix:  # fmt: skip
     """Returns the share of all rows with each true and predicted class; each interval by itself."""
     given, names = scored_rows(release, scores, X), release.classes
+    check_order(release, persons=persons)
     cells = np.empty((3, len(names), len(names)))
     for true, predicted in np.ndindex(cells.shape[1:]):
         terms = Terms((given.labels[:, true] * (given.chosen == predicted))[:, None])
@@ -473,7 +477,7 @@ def predicted_numbers(release: Release, predictions: Any, X: Any = None) -> Pred
         raise InputError(f"errors need classes that are numbers, got {wrong[0]!r}")
     if hasattr(predictions, "predict"):
         predictions = said_of(predictions, X, release, "predict")
-    check_order(predictions, release)
+    check_order(release, predictions=predictions)
     try:
         array = np.asarray(predictions, dtype=np.float64)
     except (TypeError, ValueError):
@@ -524,6 +528,7 @@ def difference(
         terms(read(release, scores, X if hasattr(scores, "predict") else None), **options)
         for scores in (scores_a, scores_b)
     )
+    check_order(release, persons=persons)
     return paired_difference(first, second, confidence, persons)
 
 
@@ -542,7 +547,13 @@ def group_gap(
     """
     read, terms = _terms_of(metric)
     given = read(release, scores, X)
-    whose = np.asarray(groups)
+    check_order(release, groups=groups)
+    whose = without_mask(groups)
+    if (row := first_missing(whose)) is not None:
+        raise InputError(
+            f"groups: row {row} has no group (name one, or leave such rows out of release, scores "
+            "and groups)"
+        )
     names, place = np.unique(whose, return_inverse=True)
     if whose.shape != (len(release),) or len(names) != 2:
         raise InputError(

@@ -127,7 +127,7 @@ def as_list(labels: Any, what: str = "label") -> list[Any]:
             "table, give one column)"
         )
     plain = without_mask(labels) if isinstance(labels, np.ma.MaskedArray) else labels
-    values: list[Any] = np.asarray(plain, dtype=object).tolist()
+    values = [as_python(value) for value in np.asarray(plain, dtype=object)]
     if (row := first_missing(values)) is not None:
         remedy = "leave the row out" + (", or name a class" if what == "label" else "")
         raise InputError(f"row {row}: the {what} is missing ({remedy})")
@@ -191,8 +191,11 @@ def without_mask(values: Any) -> NDArray:
 
 
 def as_python(value: Any) -> Any:
-    """Returns a NumPy scalar as Python's, and anything else as it is: grids are of such scalars."""
-    return value.item() if isinstance(value, np.generic) else value
+    """Returns a scalar of NumPy or torch as Python's, and anything else as it is.
+
+    Grids are of such scalars, and data loaders give labels as tensors without a dimension.
+    """
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
@@ -220,6 +223,39 @@ def checked_row_ids(row_ids: ArrayLike | None, size: int) -> NDArray:
             "by persons=)"
         )
     return values
+
+
+def check_index(name: str, index: Any, expected: Any, whose: str, value: str) -> None:
+    """Refuses an index that names other rows than the one expected, or in another order.
+
+    Whole numbers may count rows, and say nothing unless one is another order of the other.
+
+    Args:
+        name: of the argument that has the index.
+        index: of pandas, (N,).
+        expected: likewise, (N,).
+        whose: the one expected is, for the message.
+        value: how Python names the one expected.
+    """
+    here, there = index.astype(str), expected.astype(str)
+    differ = np.flatnonzero(here != there)
+    if not len(differ):
+        return
+    row = int(differ[0])
+    found = f"row {row} is {here[row]} in {name} and {there[row]} in {whose}"
+    # Whole numbers may be places: those of a part of a table begin anywhere.
+    are_places = any(each.dtype.kind in "iu" for each in (index, expected))
+    if here.is_unique and here.isin(there).all():
+        raise InputError(
+            f"{name} has its rows in another order than {whose}: {found} (take "
+            f"{name}.loc[{value}]; or, if row for row they belong together and the index "
+            f"means nothing, {name}.reset_index(drop=True))"
+        )
+    if not are_places:
+        raise InputError(
+            f"{name} has other rows than {whose}: {found} (take the rows that both have; or, if "
+            f"row for row they belong together, {name}.reset_index(drop=True))"
+        )
 
 
 def check_columns(**names: object) -> None:

@@ -29,6 +29,7 @@ from labeldp.names import (
     as_list,
     as_python,
     check_columns,
+    check_index,
     checked_persons,
     checked_row_ids,
     label_texts,
@@ -102,6 +103,10 @@ def privatize(
     if seed is not None:
         seed = check_integer("seed", as_python(seed), low=0)
     values = as_list(labels)
+    for name, given in (("row_ids", row_ids), ("persons", persons)):
+        ours, theirs = getattr(labels, "index", None), getattr(given, "index", None)
+        if hasattr(ours, "isin") and hasattr(theirs, "isin"):  # both are of pandas
+            check_index(name, theirs, ours, "labels", "labels.index")
     ids, row_id = checked_row_ids(row_ids, len(values)), "" if row_ids is None else GIVEN_IN_PYTHON
     if persons is None and most_rows is not None:
         raise InputError("most_rows is for persons with several rows (give persons= too)")

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from labeldp.io.tables import LARGEST_NUMBER
+from labeldp.names import check_index
 from labeldp.release import Release
 from labeldp.support.validate import InputError
 
@@ -34,6 +35,15 @@ def as_numbers(model: Any, X: Any, **settings: Any) -> NDArray[np.float64]:
             f"X must hold numbers, and holds texts, such as {text[:40]} (encode them, for example "
             "by scikit-learn's OneHotEncoder(sparse_output=False); `labeldp fit` encodes those of "
             "a file)"
+        ) from None
+    except TypeError as error:
+        if "NAType" not in str(error):
+            raise
+        table = pd.DataFrame(X)
+        row, place = np.argwhere(table.isna().to_numpy())[0]
+        raise InputError(
+            f"X must hold numbers, and holds pd.NA in row {row}, column {table.columns[place]} "
+            "(fill it with a number, or leave the row out, here and of the release)"
         ) from None
     if (most := max(numbers.max(), -numbers.min())) > LARGEST_NUMBER:
         raise InputError(
@@ -115,7 +125,7 @@ def check_release(asked: str, release: object, X: Any, *, of_numbers: bool = Fal
         raise InputError(f"this is a release of {other}")
     if not len(release):
         raise InputError("the release has no rows")
-    check_order(X, release)
+    check_order(release, X=X)
 
 
 def checked_weights(sample_weight: ArrayLike | None, size: int) -> NDArray[np.float64] | None:
@@ -151,7 +161,7 @@ def said_of(model: Any, X: Any, release: Release, method: str = "predict_proba")
     refuse_fitted_rows(model, release)
     if X is None:
         raise InputError("a model needs the features too (give X=)")
-    check_order(X, release)
+    check_order(release, X=X)
     if method == "predict_proba" and np.asarray(model.classes_).tolist() != release.classes:
         raise InputError("the model has other classes, or another order, than the release")
     return getattr(model, method)(X)
@@ -163,34 +173,17 @@ def check_size(num_rows: int, release: Release) -> None:
         raise InputError(f"{num_rows} rows of features, but {len(release)} releases")
 
 
-def check_order(X: Any, release: Release) -> None:
-    """Refuses a data frame whose index names other rows than the release, or in another order.
+def check_order(release: Release, **given: Any) -> None:
+    """Refuses a pandas object whose index names other rows than the release, or in another order.
 
-    Whole numbers may count rows, and say nothing unless one is another order of the other.
+    Args:
+        release: of N rows.
+        given: arguments by name; what has no index, or another length, says nothing here.
 
     Raises:
         InputError: the first row that differs.
     """
-    if not isinstance(X, pd.DataFrame) or len(X) != len(release):
-        return
-    index, ids = X.index.astype(str), pd.Index(release.row_ids.astype(str))
-    differ = np.flatnonzero(index != ids)
-    if not len(differ):
-        return
-    row = int(differ[0])
-    here = f"row {row} is {index[row]} in X and {ids[row]} in the release"
-    # Whole numbers may be places: those of a part of a table begin anywhere.
-    are_places = any(
-        pd.api.types.is_integer_dtype(each.dtype) for each in (X.index, release.row_ids)
-    )
-    if index.is_unique and index.isin(ids).all():
-        raise InputError(
-            f"X has its rows in another order than the release: {here} (take "
-            "X.loc[release.row_ids]; or, if row for row they belong together and the index means "
-            "nothing, X.reset_index(drop=True))"
-        )
-    if not are_places:
-        raise InputError(
-            f"X has other rows than the release: {here} (take the rows that both have; or, if row "
-            "for row they belong together, X.reset_index(drop=True))"
-        )
+    for name, each in given.items():
+        if isinstance(each, pd.DataFrame | pd.Series) and len(each) == len(release):
+            ids = pd.Index(release.row_ids)
+            check_index(name, each.index, ids, "the release", "release.row_ids")

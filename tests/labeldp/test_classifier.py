@@ -181,6 +181,42 @@ def test_a_frame_in_another_order_is_refused():
     clf.fit(frame.set_index(np.arange(150)[::-1] + 7), release)
 
 
+def test_a_missing_cell_of_pandas_is_named():
+    frame = pd.DataFrame({"age": pd.Series(range(150), dtype=object), "x": 1.0})
+    frame.loc[3, "age"] = pd.NA
+    release = ldp.privatize(Y, [0, 1, 2], eps=3.0, seed=0)
+    with pytest.raises(InputError, match=r"pd\.NA in row 3, column age"):
+        ldp.LabelDPClassifier().fit(frame, release)
+
+
+def test_a_series_in_another_order_is_refused():
+    # Weights, groups and persons went to the rows of others: a share of .48 was .16.
+    labels = pd.Series(np.tile(["no", "yes"], 100), index=[f"p{n}" for n in range(200)])
+    release = ldp.privatize(labels, ["no", "yes"], 3.0, row_ids=labels.index, seed=0)
+    frame = pd.DataFrame({"x": np.arange(200.0)}, index=labels.index)
+    score = pd.Series(np.linspace(0, 1, 200), index=labels.index)
+    mixed = (score > 0.5).astype(float).sample(frac=1, random_state=0)
+    metrics = ldp.metrics
+    calls = [
+        lambda: ldp.LabelDPClassifier().fit(frame, release, sample_weight=mixed),
+        lambda: ldp.class_shares(release, sample_weight=mixed),
+        lambda: ldp.class_shares(release, persons=mixed),
+        lambda: ldp.cross_val_predict(ldp.LabelDPClassifier(), frame, release, persons=mixed),
+        lambda: metrics.accuracy(release, mixed),
+        lambda: metrics.accuracy(release, score, persons=mixed),
+        lambda: metrics.lift(release, score, persons=mixed),
+        lambda: metrics.confusion_matrix(release, score, persons=mixed),
+        lambda: metrics.difference(metrics.accuracy, release, score, score, persons=mixed),
+        lambda: metrics.group_gap(metrics.accuracy, release, score, mixed),
+        lambda: ldp.privatize(labels, ["no", "yes"], 1.0, persons=mixed, ledger=ldp.Ledger()),
+        lambda: ldp.privatize(labels, ["no", "yes"], 1.0, row_ids=mixed.index.to_series()),
+    ]
+    for call in calls:
+        with pytest.raises(InputError, match=r"row 0 is p\d+ in \w+ and p0 in .*reset_index"):
+            call()
+    metrics.group_gap(metrics.accuracy, release, score, mixed.reset_index(drop=True))
+
+
 def test_scikit_learns_tools():
     clf = ldp.LabelDPClassifier(penalty=0.01)
     scores = cross_val_score(clf, X, RELEASE, scoring=ldp.released_accuracy, cv=3)

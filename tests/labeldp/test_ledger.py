@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import pickle
 import signal
 import sqlite3
 import threading
@@ -590,6 +591,15 @@ def _fork(context, ledger, ended):
     child.join(20)
     ended.put(child.exitcode)
     child.kill()
+
+
+def test_workers_get_a_ledger_by_its_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ledger = ldp.Ledger("a.ledger")
+    ldp.privatize(LABELS, row_ids=range(200), ledger=pickle.loads(pickle.dumps(ledger)), **GIVEN)
+    assert len(ledger.entries()) == 1
+    with pytest.raises(InputError, match="give it a file"):
+        pickle.dumps(ldp.Ledger())
 
 
 def test_few_labels_are_equal_by_chance():

@@ -223,6 +223,15 @@ def test_a_fitted_model_is_asked_for_other_rows_only():
         metrics.roc_auc(release[300:], Reversed(clf), X=X[300:])
 
 
+def test_a_row_without_a_group_is_named():
+    # It was a TypeError: '<' not supported between instances.
+    labels, scores = drawn(40)
+    for missing in (None, np.nan, pd.NA):
+        groups = np.array(["a", "b"] * 19 + ["a", missing], dtype=object)
+        with pytest.raises(InputError, match="row 39 has no group"):
+            metrics.group_gap(metrics.accuracy, released(labels, 4.0), scores, groups)
+
+
 def test_a_metric_chooses_a_model():
     labels, scores = drawn(600)
     X = np.stack([scores[:, 1], np.random.default_rng(0).random(600)], 1)

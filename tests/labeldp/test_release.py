@@ -1,6 +1,7 @@
 """Releases of own labels: what they hold, what they refuse, and that they add up."""
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 import labeldp as ldp
 from labeldp.support.validate import InputError
@@ -294,3 +296,10 @@ def test_a_release_waits_for_no_library_that_it_does_not_need():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_labels_collected_one_by_one_are_numbers():
+    # Data loaders give tensors and arrays without a dimension: "1 is not '1'".
+    for made in (torch.tensor, np.array):
+        labels = [made(n % 2) for n in range(8)]
+        assert ldp.privatize(labels, [0, 1], math.inf, seed=0).outputs.tolist() == [0, 1] * 4

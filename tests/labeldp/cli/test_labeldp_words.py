@@ -89,11 +89,11 @@ def test_plan_and_help(capsys):
 
 def test_letters_that_a_console_lacks_end_no_command(tmp_path):
     # eps was booked and the file written, and then came a UnicodeEncodeError.
-    (tmp_path / "s.csv").write_text("ответ\nда\nнет\n", encoding="utf-8")
-    command = [sys.executable, "-m", "labeldp.cli", "release", "s.csv", "--label", "ответ"]
-    command += ["--classes", "да,нет", "--eps", "1", "--out", "r.parquet"]
+    (tmp_path / "s.csv").write_text("答え\nはい\nいいえ\n", encoding="utf-8")
+    command = [sys.executable, "-m", "labeldp.cli", "release", "s.csv", "--label", "答え"]
+    command += ["--classes", "はい,いいえ", "--eps", "1", "--out", "r.parquet"]
     done = subprocess.run(
         command, cwd=tmp_path, env=os.environ | {"PYTHONIOENCODING": "ascii"}, capture_output=True
     )
     assert done.returncode == 0
-    assert "ответ".encode("ascii", "backslashreplace") in done.stdout
+    assert "答え".encode("ascii", "backslashreplace") in done.stdout

@@ -17,6 +17,7 @@ from labeldp.expectation import (
     probabilities,
     shares_of,
     weight_keyword,
+    with_numbered_classes,
 )
 from labeldp.linear import PENALTIES, LinearModel, fit_linear
 from labeldp.losses import Loss, loss_named
@@ -203,8 +204,11 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             prior = start.probabilities(numbers)
         else:
             prior = np.broadcast_to(shares_of(likelihood, weights), likelihood.shape)
+        estimator = with_numbered_classes(
+            self.estimator, release.classes, shares_of(likelihood, weights)
+        )
         return fit_by_expectation(
-            self.estimator, X, likelihood, prior, self.max_rounds, self.random_state, weights
+            estimator, X, likelihood, prior, self.max_rounds, self.random_state, weights
         )
 
     def _is_linear(self) -> bool:

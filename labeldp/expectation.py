@@ -1,5 +1,6 @@
 """Any scikit-learn classifier that takes sample weights, fitted to a release by EM."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils.validation import has_fit_parameter
 
+from labeldp.names import as_python
 from labeldp.support.validate import InputError
 
 FOLDS = 3
@@ -62,6 +64,40 @@ def fit_by_expectation(
         likeliest = held_out
         best, posterior = posterior, _normalised(prior * likelihood)
     return _fitted(estimator, keyword, features, np.sort(order), best, row_weights)
+
+
+def with_numbered_classes(
+    estimator: ClassifierMixin, classes: Sequence[object], shares: NDArray[np.float64]
+) -> Any:
+    """Returns a clone whose class weights go by class number, as the labels of EM do.
+
+    "balanced" is 1 / (K share) of each class: counts of the rows of EM, which have every class
+    once, would balance nothing.
+
+    Args:
+        estimator: unfitted.
+        classes: their names.
+        shares: of the classes, (K,).
+
+    Raises:
+        InputError: a class weight of a class that the release does not have.
+    """
+    place, changed = {name: number for number, name in enumerate(classes)}, {}
+    for key, value in estimator.get_params().items():
+        if key.rpartition("__")[2] != "class_weight":
+            continue
+        if value in ("balanced", "balanced_subsample"):
+            balanced = 1 / (len(classes) * shares.clip(LEAST))
+            changed[key] = dict(enumerate(balanced.tolist()))
+        elif isinstance(value, dict):
+            weights = {as_python(name): weight for name, weight in value.items()}
+            if unknown := [name for name in weights if name not in place]:
+                raise InputError(
+                    f"{key} must weigh the classes {list(classes)}, got {unknown[0]!r} (each class "
+                    "that is not named weighs 1)"
+                )
+            changed[key] = {place[name]: weight for name, weight in weights.items()}
+    return clone(estimator).set_params(**changed)
 
 
 def probabilities(estimator: Any, features: Any, num_classes: int) -> NDArray[np.float64]:

@@ -8,13 +8,14 @@ probability of each class NAME.
 """
 
 import argparse
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from labeldp.cli.arguments import ROW_ID, add_table, check_new
-from labeldp.names import class_text, printable
+from labeldp.names import class_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="the file that `labeldp fit` wrote")  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="PREDICTIONS.csv",
                         help="the file to write; .parquet is possible too")  # fmt: skip
+    parser.add_argument("--spreadsheet", action="store_true",
+                        help="put ' before texts that a spreadsheet would take for formulas; other "
+                        "programs then find them changed")  # fmt: skip
 
 
 def run(given: argparse.Namespace) -> int:
@@ -46,29 +50,33 @@ def run(given: argparse.Namespace) -> int:
         {"row": ids, "predicted": names[probabilities.argmax(1)]}
         | {f"p_{name}": probabilities[:, number] for number, name in enumerate(names)}
     )
+    formulas = [cell for cell in (*names, *ids.tolist()) if _is_formula(cell)]
+    if given.spreadsheet:
+        found = found.map(lambda cell: f"'{cell}" if _is_formula(cell) else cell)
     with replacing(given.out) as partial:
         if given.out.suffix == ".csv":
-            plain = found.map(in_spreadsheet)
-            plain.columns = [in_spreadsheet(name) for name in found.columns]
-            plain.to_csv(partial, index=False, float_format="%.6g")
+            found.to_csv(partial, index=False, float_format="%.6g")
         else:
             found.to_parquet(partial, index=False)
     print(f"wrote {given.out}: {len(found):,} rows")
+    if formulas and not given.spreadsheet:
+        warnings.warn(
+            f"a spreadsheet takes {formulas[0]} for a formula (to open the file in one: "
+            "--spreadsheet puts ' before such cells)",
+            stacklevel=1,
+        )
     return 0
 
 
-def in_spreadsheet(cell: object) -> object:
-    """Returns a cell that no spreadsheet takes for a formula.
+def _is_formula(cell: object) -> bool:
+    """Returns whether a spreadsheet takes a cell for a formula.
 
     Class names come from whoever wrote the release.
     """
-    if not isinstance(cell, str):
-        return cell
-    text = printable(cell)
-    if not text.startswith(("=", "+", "-", "@")):
-        return text
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return False
     try:
-        float(text)
+        float(cell)
     except ValueError:
-        return f"'{text}"
-    return text
+        return True
+    return False

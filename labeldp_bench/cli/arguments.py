@@ -99,9 +99,11 @@ def split_overrides(overrides: Sequence[str], many: bool) -> tuple[list[str], li
         key = key_of(text)
         is_whole = key in ONE_VALUE or re.match("hydra[./]", key)
         if (is_whole or not many) and parser.parse_overrides([text])[0].is_sweep_override():
-            how = f" ({how_to_quote(text)})" if key.endswith("_dir") else ""
+            how = how_to_quote(text) if key.endswith(("_dir", ".file")) else ""
             if is_whole:
-                raise InputError(f"{key} takes one value, got {text.partition('=')[2]}{how}")
-            raise InputError(f"{text} has several values, which is a sweep (add -m)")
+                remedy = f" ({how})" if how else ""
+                raise InputError(f"{key} takes one value, got {text.partition('=')[2]}{remedy}")
+            remedy = f"add -m; or {how}" if how else "add -m"
+            raise InputError(f"{text} has several values, which is a sweep ({remedy})")
         (whole if is_whole else spelling).append(text)
     return whole, spelling

@@ -355,6 +355,8 @@ class OwnTable(TableData):
         codes = np.array(code_of, dtype=np.int64)[places]
         for row in np.flatnonzero(codes < 0)[:1]:
             what = wrong_label(labels.slice(row, 1), classes, "dataset.classes", by_number=True)
+            if any(isinstance(name, bool) for name in self.classes or ()):
+                what += "; YAML reads no, yes, off and on as truth values: put them in quotes"
             raise InputError(f"{file}, row {row + 1}, column {self.label}: {what}")
         return codes, len(classes)
 

@@ -181,6 +181,25 @@ def test_a_frame_in_another_order_is_refused():
     clf.fit(frame.set_index(np.arange(150)[::-1] + 7), release)
 
 
+@pytest.mark.parametrize("classes", [["no", "yes"], [1, 2], [1, 0], [False, True]])
+def test_class_weights_go_by_name(classes):
+    # Numbers of classes were swapped where classes are [1, 0], and names were a riddle.
+    features = np.linspace(-1, 1, 400)[:, None]
+    rare, often = classes
+    release = ldp.privatize(np.where(features[:, 0] > 0.6, rare, often), classes, 3.0, seed=0)
+
+    def share_of_rare(weights):
+        inner = make_pipeline(StandardScaler(), LogisticRegression(class_weight=weights))
+        fitted = ldp.LabelDPClassifier(inner).fit(features, release)
+        return (fitted.predict(features) == rare).mean()
+
+    plain = share_of_rare(None)
+    assert share_of_rare({rare: 9}) > plain > share_of_rare({rare: 1, often: 9})
+    assert share_of_rare("balanced") > plain
+    with pytest.raises(InputError, match="class_weight must weigh .* got 7"):
+        share_of_rare({7: 1})
+
+
 def test_a_missing_cell_of_pandas_is_named():
     frame = pd.DataFrame({"age": pd.Series(range(150), dtype=object), "x": 1.0})
     frame.loc[3, "age"] = pd.NA

@@ -121,7 +121,11 @@ def test_class_names_are_no_formula_and_no_command(tmp_path, monkeypatch, capsys
     ldp.privatize(labels, classes=names, eps=8.0, seed=0).save("r.parquet")
     pd.DataFrame({"x": x}).to_csv("f.csv", index=False)
     assert main(["fit", "f.csv", "--release", "r.parquet", "--out", "m.skops"]) == 0
-    assert main(["predict", "f.csv", "--model", "m.skops", "--out", "p.csv"]) == 0
+    command = ["predict", "f.csv", "--model", "m.skops", "--out", "p.csv"]
+    assert main(command) == 0
+    assert "--spreadsheet" in capsys.readouterr().err
+    assert set(pd.read_csv("p.csv", dtype=str).predicted) == set(names)  # or nothing would join
+    assert main([*command, "--spreadsheet"]) == 0
     found = pd.read_csv("p.csv", dtype=str).predicted
     assert set(found) == {'\'=HYPERLINK("a"&A1)', "no", "-2.5"}
 

@@ -43,6 +43,7 @@ COMMANDS = {
     "out_dir=": "out_dir ''",
     "data_dir=": "data_dir ''",
     "out_dir=a=b": """'out_dir=a=b' 'out_dir="a=b"'""",
+    "dataset=table dataset.file=a,b.csv": """(add -m; 'dataset.file="a,b.csv"'""",
     "-m out_dir=a,b": """a,b 'out_dir="a,b"'""",
     "dataset=npz": "dataset.name",
     "NPZ dataset.name=other": "data/other.npz",

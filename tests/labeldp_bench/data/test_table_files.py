@@ -112,6 +112,7 @@ def test_a_unit_is_one_however_its_name_is_written(tmp_path):
         (None, {"label": "answers"}, "answers .*not shown"),
         (None, {"classes": None}, "dataset.classes"),
         (None, {"classes": ["no", "no"]}, "two or more"),
+        (None, {"classes": [False, True]}, "false,true .*put them in quotes"),  # no, yes in YAML
         (None, {"unit": "answer"}, "dataset.unit=answer"),
         (None, {"numeric": ["answer"]}, "dataset.numeric=answer"),
         (None, {"name": "../../x"}, r"dataset.name .*'../../x'"),

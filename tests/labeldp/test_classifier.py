@@ -196,7 +196,7 @@ def test_class_weights_go_by_name(classes):
     plain = share_of_rare(None)
     assert share_of_rare({rare: 9}) > plain > share_of_rare({rare: 1, often: 9})
     assert share_of_rare("balanced") > plain
-    with pytest.raises(InputError, match="class_weight must weigh .* got 7"):
+    with pytest.raises(InputError, match=r"class_weight must weigh .* got 7"):
         share_of_rare({7: 1})
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -120,7 +121,8 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             loss = loss_named(self.loss, "loss")
             self.model_ = self._linear(inputs, release, loss, weights)
         else:
-            self.model_ = self._trees_or_network(inputs, release, weights)
+            with torch.inference_mode(False), torch.enable_grad():  # whatever the caller set
+                self.model_ = self._trees_or_network(inputs, release, weights)
         self.classes_ = class_array(release.classes)
         self.fitted_rows_ = keys_of(release)
         self.eps_spent_ = release.eps_spent
@@ -180,7 +182,8 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         if not self._own():
             given = np.asarray(X) if isinstance(X, Sequence) else X  # lists know no shape
             validate_data(self, given, reset=reset, skip_check_array=True)
-            return given
+            # Other sparse kinds have no rows to take.
+            return given.tocsr() if scipy.sparse.issparse(given) else given
         images = isinstance(self.estimator, nn.Module)
         return as_numbers(self, X, reset=reset, allow_nd=images)
 

@@ -87,15 +87,17 @@ def draw(release: Release, scores: NDArray[np.float64], path: Path) -> None:
 
 def figure_of(release: Release, scores: NDArray[np.float64]) -> "Figure":
     """Returns the picture that `draw` writes."""
-    from matplotlib.figure import Figure  # half a second, which the other commands need not wait
+    from matplotlib import rc_context  # half a second, which the other commands need not wait
+    from matplotlib.figure import Figure
 
     given = metrics.scored_rows(release, scores)
-    figure = Figure(figsize=(9, 4.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    _draw_calibration(left, given)
-    _draw_curves(right, given)
-    for axes in (left, right):
-        axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=0)
+    with rc_context({"text.parse_math": False}):  # classes such as $25k_$50k are no formulas
+        figure = Figure(figsize=(9, 4.2), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        _draw_calibration(left, given)
+        _draw_curves(right, given)
+        for axes in (left, right):
+            axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=0)
     return figure
 
 

@@ -78,7 +78,7 @@ def fit_network(
     mean, stddev = map(torch.from_numpy, centre_and_spread(features.numpy()))
     with seeding.global_stream(seed, torch.device("cpu")):
         made = _mlp(features, num_classes) if isinstance(network, str) else copy.deepcopy(network)
-        fitted = NetworkOnNumbers(made, mean, stddev)
+        fitted = NetworkOnNumbers(made.float(), mean, stddev)
         shape = tuple(fitted.scores(features[:1]).shape)
         if shape != (1, num_classes):
             raise InputError(
@@ -92,9 +92,9 @@ def fit_network(
 def _mlp(features: Tensor, num_classes: int) -> nn.Module:
     return nn.Sequential(
         nn.Flatten(),
-        nn.Linear(features[0].numel(), WIDTH),
+        nn.Linear(features[0].numel(), WIDTH, dtype=torch.float32),
         nn.ReLU(),
-        nn.Linear(WIDTH, num_classes),
+        nn.Linear(WIDTH, num_classes, dtype=torch.float32),
     )
 
 

@@ -243,7 +243,7 @@ def _mean_loss(loss: Loss, logits: Tensor, targets: Tensor, weights: Tensor | No
 
 def _constant(targets: Tensor, loss: Loss, num_classes: int, weights: Tensor | None) -> Tensor:
     """Returns the scores, float64 (K,), of the best model that looks at no feature."""
-    scores = torch.zeros(num_classes, requires_grad=True)
+    scores = torch.zeros(num_classes, dtype=torch.float32, requires_grad=True)
     optimizer = torch.optim.LBFGS([scores], max_iter=50, line_search_fn="strong_wolfe")
 
     def objective() -> Tensor:

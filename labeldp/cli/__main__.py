@@ -58,6 +58,17 @@ class _Escaped:
         return getattr(self._stream, name)
 
 
+def _check_letters(arguments: list[str]) -> None:
+    """Refuses arguments that are no text: Arrow opens no file of such a name."""
+    for each in arguments:
+        try:
+            each.encode()
+        except UnicodeEncodeError:
+            raise InputError(
+                f"{each} is not text in UTF-8, as names of files must be (rename the file)"
+            ) from None
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns its exit status: 0, or 2 for what a user can fix."""
     escape_unknown_letters()
@@ -71,6 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
             warnings.showwarning = lambda message, *_: print(
                 f"note: {printable(message)}", file=sys.stderr
             )
+            _check_letters(sys.argv[1:] if arguments is None else arguments)
             given = parser().parse_args(arguments)
             return int(given.run(given))
     except InputError as error:

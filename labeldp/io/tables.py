@@ -86,6 +86,11 @@ class TableFile:
             raise InputError(
                 f"{key}{path} must end in {', '.join(READERS)} (spreadsheets can be saved as .csv)"
             )
+        if path.is_dir():
+            raise InputError(
+                f"{key}{path} is a folder, and must be one file (Spark writes one after "
+                "coalesce(1): give the part that lies in the folder)"
+            )
         if not path.is_file():
             raise InputError(f"{key}there is no file {path}")
         self.is_parquet, self._is_zipped = name.endswith(".parquet"), name.endswith(".gz")

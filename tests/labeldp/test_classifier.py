@@ -200,6 +200,32 @@ def test_class_weights_go_by_name(classes):
         share_of_rare({7: 1})
 
 
+@pytest.mark.parametrize("name", ["linear", "boosted_trees", "mlp"])
+def test_what_another_library_set_in_torch_changes_no_fit(name):
+    release = ldp.privatize(Y, [0, 1, 2], eps=3.0, seed=0)
+
+    def fitted():
+        return ldp.LabelDPClassifier(name, epochs=2).fit(X, release).predict_proba(X)
+
+    expected = fitted()
+    with torch.inference_mode():
+        assert np.array_equal(fitted(), expected)
+    try:
+        torch.set_default_dtype(torch.float16)
+        assert np.abs(fitted() - expected).max() < 1e-3
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_sparse_rows_of_any_kind_go_to_another_estimator():
+    release = ldp.privatize(Y, [0, 1, 2], eps=3.0, seed=0)
+    clf = ldp.LabelDPClassifier(LogisticRegression(), max_rounds=2)
+    dense = clf.fit(scipy.sparse.csr_matrix(X), release).predict_proba(X)
+    for kind in (scipy.sparse.coo_matrix, scipy.sparse.dia_array):
+        found = clf.fit(kind(X), release).predict_proba(kind(X))
+        assert np.abs(found - dense).max() < 1e-6
+
+
 def test_a_missing_cell_of_pandas_is_named():
     frame = pd.DataFrame({"age": pd.Series(range(150), dtype=object), "x": 1.0})
     frame.loc[3, "age"] = pd.NA

@@ -47,6 +47,15 @@ def test_every_metric_of_held_out_rows(survey, tmp_path, capsys):
     assert (tmp_path / "evaluation.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_class_names_are_no_formulas(survey):
+    # matplotlib took $ for the start of one, and the table ended in a traceback.
+    names = ["under $25k", "$25k_$50k", "$50k^2"]
+    release = ldp.privatize(np.repeat(names, 40).tolist(), names, eps=3.0, seed=0)
+    figure = figure_of(release, np.full((120, 3), 1 / 3))
+    figure.draw_without_rendering()
+    assert {each.get_text() for each in figure.axes[1].texts} or figure.axes[1].get_legend()
+
+
 def test_rows_of_the_fit_are_refused(survey, tmp_path, capsys):
     capsys.readouterr()
     assert main([*EVALUATE[:1], "train.csv", *EVALUATE[2:]]) == 2

@@ -40,6 +40,14 @@ from labeldp.cli.__main__ import main
             "fit none.csv --release none.parquet --out /proc/m.skops",
             "cannot write /proc/m.skops: no such file or directory (choose another folder",
         ),
+        (  # Spark's folder
+            "release d.csv --label y --classes 1,2 --eps 1 --out r.parquet",
+            "d.csv is a folder, and must be one file",
+        ),
+        (
+            "fit caf\udce9.csv --release r.parquet --out m.skops",
+            r"caf\udce9.csv is not text in UTF-8",
+        ),
         ("release s.csv --label y --bounds=1,0 --eps 1 --out r.parquet", "--bounds must be finite"),
         (  # it advised to add a class, which numbers do not have
             "release s.csv --label y --bounds=0,1 --eps 1 --out r.parquet",
@@ -52,6 +60,7 @@ def test_a_message_names_the_option_as_one_writes_it(
 ):
     # It named the argument of a Python function that the user of a command has not seen.
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "d.csv").mkdir()
     (tmp_path / "m.py").write_text("def f(labels):\n    return labels\n")
     (tmp_path / "s.csv").write_text("y,x\n1,1.0\n,2.0\n")
     assert main(arguments.split()) == 2

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -183,7 +182,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             given = np.asarray(X) if isinstance(X, Sequence) else X  # lists know no shape
             validate_data(self, given, reset=reset, skip_check_array=True)
             # Other sparse kinds have no rows to take.
-            return given.tocsr() if scipy.sparse.issparse(given) else given
+            return given.tocsr() if hasattr(given, "tocsr") else given
         images = isinstance(self.estimator, nn.Module)
         return as_numbers(self, X, reset=reset, allow_nd=images)
 

@@ -19,10 +19,10 @@ from sklearn.pipeline import Pipeline
 from labeldp import metrics
 from labeldp.classifier import LabelDPClassifier, class_array
 from labeldp.cross_validation import cross_val_predict
-from labeldp.estimates import Estimate
+from labeldp.estimates import Estimate, unbiased_labels
 from labeldp.io.columns import numeric_columns, to_features
 from labeldp.linear import LinearModel
-from labeldp.manifest import check_classes
+from labeldp.manifest import ClassName, check_classes
 from labeldp.release import Release
 from labeldp.support.files import replacing
 from labeldp.support.validate import InputError, check_choice
@@ -96,11 +96,15 @@ class HeldOut(NamedTuple):
 
     Attributes:
         accuracy: of the models.
-        gain: by which it exceeds that of always saying the most frequent class of a fit's rows.
+        usual: the most frequent class.
+        accuracy_of_usual: of always saying that class, on the same rows.
+        gain: accuracy less accuracy_of_usual.
         unknown: names of columns with categories that no row of a fit had.
     """
 
     accuracy: Estimate
+    usual: ClassName
+    accuracy_of_usual: Estimate
     gain: Estimate
     unknown: list[str]
 
@@ -128,12 +132,21 @@ def cross_validated(
             unknown |= {texts[int(place)] for place in found[1].split(",")}
         else:
             warnings.warn(each.message, each.category, stacklevel=2)
-    # Chosen on the rows that it is tried on, the most frequent class would look too frequent.
-    nothing, blank = LabelDPClassifier(penalty=1.0), np.zeros((len(release), 1))
-    always = cross_val_predict(nothing, blank, release, persons=persons)
+    # Chosen on the rows that it is tried on, the class looks more frequent than it is, which makes
+    # the gain too small rather than too large.
+    usual = int(unbiased_labels(release).mean(0).argmax())
+    always = np.zeros(scores.shape)
+    always[:, usual] = 1
+    accuracy, of_usual = (
+        metrics.accuracy(release, each, persons=persons) for each in (scores, always)
+    )
     gain = metrics.difference(metrics.accuracy, release, scores, always, persons=persons)
+    value = accuracy.value - of_usual.value  # which noise may take out of [0, 1]
+    gain = replace(gain, value=value, low=min(gain.low, value), high=max(gain.high, value))
     return HeldOut(
-        _widened(metrics.accuracy(release, scores, persons=persons), 0, 1),
+        _widened(accuracy, 0, 1),
+        release.classes[usual],
+        of_usual,
         _widened(gain, -1, 1),
         [name for name in table if name in unknown],
     )

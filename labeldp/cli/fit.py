@@ -97,7 +97,6 @@ def _print_accuracy(
     found: "HeldOut", release: "Release", persons: "NDArray | None", given: argparse.Namespace
 ) -> None:
     """Prints the accuracy to expect, that of the most frequent class, and which is better."""
-    from labeldp.estimates import class_shares
     from labeldp.manifest import unprotected
 
     if (why := unprotected(release.manifest)) is not None:
@@ -116,18 +115,17 @@ def _print_accuracy(
     if persons is None and unit is not None and unit.most_rows > 1:
         print(f"that may be too high: {given.file} has no column {printable(unit.column)}, so that "
               "a model is tried on persons of whom it knows other rows")  # fmt: skip
-    shares = class_shares(release, persons=persons)
-    name = max(shares, key=lambda each: shares[each].value)
-    print(f"always saying {printable(class_text(name))}: {shares[name].value:.1%} "
-          f"(95 % interval {shares[name].low:.1%} to {shares[name].high:.1%})")  # fmt: skip
-    _print_verdict(found.gain, name, len(release), given)
+    usual, always = printable(class_text(found.usual)), found.accuracy_of_usual
+    print(f"always saying {usual}: {always.value:.1%} "
+          f"(95 % interval {always.low:.1%} to {always.high:.1%})")  # fmt: skip
+    _print_verdict(found.gain, usual, len(release), given)
 
 
 SMALL_GAIN = 0.01
 """Gain in accuracy that is too small to use a model for."""
 
 
-def _print_verdict(gain: "Estimate", usual: object, size: int, given: argparse.Namespace) -> None:
+def _print_verdict(gain: "Estimate", usual: str, size: int, given: argparse.Namespace) -> None:
     """Prints whether the model is better than the most frequent class, and what to do next."""
     points = (f"{100 * gain.value:+.1f} points, 95 % interval {100 * gain.low:+.1f} to "
               f"{100 * gain.high:+.1f}")  # fmt: skip
@@ -145,5 +143,5 @@ def _print_verdict(gain: "Estimate", usual: object, size: int, given: argparse.N
         if gain.value > reach / 5:
             needed = math.ceil(size * (reach / gain.value) ** 2)
             advice = f"about {needed:,} rows would tell, if the difference stays; {advice}"
-    print(f"better than always saying {printable(class_text(usual))}: {verdict} ({points})")
+    print(f"better than always saying {usual}: {verdict} ({points})")
     print(f"next: {advice}")

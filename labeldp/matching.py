@@ -152,7 +152,12 @@ def _check_row_id(release: Release, path: Path, row_id: str | None) -> None:
     A column may have another name here, and that of a release from Python is not known.
     """
     theirs = release.manifest.row_id
-    if theirs and theirs != GIVEN_IN_PYTHON and row_id is None:
+    are_places = pd.api.types.is_integer_dtype(release.row_ids.dtype)
+    if row_id is None and (theirs or not are_places):
+        if theirs in (None, GIVEN_IN_PYTHON):
+            raise InputError(
+                f"the rows of {path} have names (give --row-id COLUMN, which holds these names)"
+            )
         raise InputError(
             f"the rows of {path} are named by the column {theirs} (give --row-id {theirs})"
         )

@@ -135,13 +135,17 @@ def _print_verdict(gain: "Estimate", usual: str, size: int, given: argparse.Name
     elif gain.high <= SMALL_GAIN:
         verdict = "no"
         advice = f"other columns, or --model {other}; more rows like these will not help"
-        if given.row_id is None:
-            advice += " (rows in another order than the release's look like this, too)"
     else:
         verdict, advice = "cannot be told", f"more rows, a larger eps, or --model {other}"
         reach = (gain.high - gain.low) / 2
         if gain.value > reach / 5:
             needed = math.ceil(size * (reach / gain.value) ** 2)
             advice = f"about {needed:,} rows would tell, if the difference stays; {advice}"
+    if gain.low <= 0 and given.row_id is None:  # nothing else would show that rows are mixed up
+        advice = (
+            f"make sure that the rows of {given.file} are in the order of the file that was "
+            "released, as they are matched by position (`release --row-id COLUMN` gives them "
+            f"names to be matched by); if they are: {advice}"
+        )
     print(f"better than always saying {usual}: {verdict} ({points})")
     print(f"next: {advice}")

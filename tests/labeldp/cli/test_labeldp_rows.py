@@ -148,3 +148,14 @@ def test_many_columns_come_by_their_names_in_any_order(suffix, tmp_path):
         found = TableFile(file).features(names=names, drop={"x3"})
         wanted = wide[names or list(wide)].drop(columns="x3").astype(float)
         pd.testing.assert_frame_equal(found, wanted)
+
+
+@pytest.mark.parametrize("ids", [[f"p{row}" for row in range(40)], [*range(40)][::-1]])
+def test_rows_that_python_named_are_not_matched_by_position(ids, capsys):
+    # Texts ended in a traceback, and numbers in another order were matched by position.
+    answers = ["yes", "no"] * 20
+    ldp.privatize(answers, ["yes", "no"], 8.0, seed=0, row_ids=ids).save("r.parquet")
+    table(ids)
+    assert fit("f.csv", "--drop", "id") == 2
+    assert "--row-id" in capsys.readouterr().err
+    assert fit("f.csv", "--row-id", "id") == 0

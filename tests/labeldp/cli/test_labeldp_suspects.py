@@ -116,3 +116,26 @@ def test_release_of_numbers_tells_of_a_code_without_showing_it(code, is_said, tm
     said = capsys.readouterr().err
     assert ("code for a missing value" in said) == is_said
     assert str(code) not in said
+
+
+def test_fit_suspects_the_order_of_rows_first(table, capsys):
+    # Features that were sorted fell to the most frequent class, and the advice was a larger eps.
+    def said(*more):
+        assert main(["fit", "g.csv", "--release", "r.parquet", "--out", "m.skops", *more]) == 0
+        return capsys.readouterr().out.splitlines()[-2]
+
+    ldp.privatize(table.answer, classes=["yes", "no"], eps=3.0, seed=1).save("r.parquet")
+    features = table[["score"]].assign(row=[f"r{row}" for row in range(ROWS)])
+    features.to_csv("g.csv", index=False)
+    assert said("--drop", "row").startswith("next: labeldp predict")
+    features.sample(frac=1, random_state=0).to_csv("g.csv", index=False)
+    assert said("--drop", "row").startswith(
+        "next: make sure that the rows of g.csv are in the order"
+    )
+    assert "--row-id" in said("--drop", "row")
+    named = ldp.privatize(
+        table.answer[::-1], ["yes", "no"], 3.0, seed=1, row_ids=features["row"].to_list()
+    )
+    named.save("n.parquet")
+    more = ["--release", "n.parquet", "--row-id", "row"]
+    assert "in the order" not in said(*more)

@@ -27,7 +27,15 @@ PERSON_WORDS = {
 }  # fmt: skip
 """Last words in names of columns that name persons."""
 FIRST_ROWS = 10_000
-"""Rows in which a copy of the label is looked for."""
+"""Rows in which copies of the label, and values that name persons, are looked for."""
+FEWEST_PERSONS, MOST_ROWS, FEW_ROWS = 20, 20, 5
+"""Number of different values from which on a column may name persons, and the mean number of rows
+of each up to which it may; where no value has a digit, which words of a survey have not either."""
+LONG_CODE, MOST_OF_A_SCALE = 5, 120
+"""Digits from which on numbers of one length look like codes, and how many whole numbers from 0 or
+1 on an age or a percentage has at most."""
+NOT_A_CODE = r"[0-9][-/.:,][0-9]"
+"""What dates, times and decimals have in common."""
 FEWEST_ROWS = 20
 """Rows below which two columns may agree by chance."""
 NUMBER_BINS = 20
@@ -97,17 +105,24 @@ def suspects_of_release(
     if of_numbers and missing_code(numbers_of(next(table.batches(label, FIRST_ROWS)))) is not None:
         yield (
             f"column {label} has a number, far from its others, that looks like a code for a "
-            "missing value, and was released like a number (leave such rows out of the file)"
+            "missing value, and is released like a number (leave such rows out of the file)"
         )
-    for name in copies(table, label):
+    try:
+        head = table.head(FIRST_ROWS)
+    except InputError:  # a column of a strange type, which need not be read
+        head = pd.DataFrame({label: []})
+    for name in _copies(head, label):
         yield (
             f"column {name} has one value for each value of {label}: it gives the labels away "
             f"(keep it as secret as {label})"
         )
     for name in table.names:
-        if name in (label, row_id, unit) or not looks_like_names(name):
+        if name in (label, row_id, unit):
             continue
-        with contextlib.suppress(InputError):  # a type that names nothing
+        with contextlib.suppress(InputError, pa.ArrowInvalid):  # values that name nothing
+            is_told = name in head and unit is None and _looks_like_persons(head[name])
+            if not is_told and not looks_like_names(name):
+                continue
             counts = pc.value_counts(pa.chunked_array(table.batches(name)))
             rows = counts.field("counts").to_numpy()
             most = rows.max(initial=0)
@@ -125,15 +140,11 @@ def suspects_of_release(
                 )
 
 
-def copies(table: TableFile, label: str) -> list[str]:
+def _copies(head: pd.DataFrame, label: str) -> list[str]:
     """Returns the columns that say the same as the label, perhaps in other words.
 
     In the first rows of the file, and only where that is no chance.
     """
-    try:
-        head = table.head(FIRST_ROWS)
-    except InputError:  # a column of a strange type, which need not be read
-        return []
     codes, of_label = _codes(head[label])
     if len(head) < FEWEST_ROWS or not 2 <= of_label <= len(head) / 2:
         return []
@@ -144,6 +155,34 @@ def copies(table: TableFile, label: str) -> list[str]:
             pairs = len(np.unique(codes * count + own))
             found += [name] if pairs == count else []
     return found
+
+
+def _looks_like_persons(column: pd.Series) -> bool:
+    """Returns whether the values of the first rows look like names of persons with several rows.
+
+    That is many different texts, or whole numbers that nothing is learnt from: all of one length,
+    counted from 0 or 1 on, with equally many rows each, or with all their rows together.
+    """
+    cells = column.dropna().astype(str).str.strip()
+    codes, names = pd.factorize(cells[cells != ""])
+    count, each = len(names), len(codes) / max(1, len(names))
+    if count < FEWEST_PERSONS or not 1 < each <= MOST_ROWS:
+        return False
+    texts = pd.Series(names)
+    numbers = pd.to_numeric(texts, errors="coerce")
+    if numbers.isna().all():
+        has_digits = bool(texts.str.contains("[0-9]").mean() > 0.9)
+        is_plain = not texts.str.contains(NOT_A_CODE).any()
+        return is_plain and (has_digits or 1.5 < each <= FEW_ROWS)
+    if not (numbers % 1 == 0).all() or (numbers < 0).any():
+        return False
+    rows = np.bincount(codes)
+    lengths = texts.str.len()
+    is_code = LONG_CODE <= lengths.min() == lengths.max()
+    is_counted = numbers.min() <= 1 and MOST_OF_A_SCALE < count > 0.9 * numbers.max()
+    is_even = each >= 2 and rows.var() < each / 4  # of a feature it is about `each`
+    are_together = int((np.diff(codes) != 0).sum()) + 1 == count
+    return bool(is_code or is_counted or is_even or are_together)
 
 
 def _codes(values: pd.Series) -> tuple[NDArray[np.int64], int]:

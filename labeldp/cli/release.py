@@ -141,13 +141,12 @@ def run(given: argparse.Namespace) -> int:
     if given.again and not ledger.exists:
         raise nothing
     row_ids = np.arange(rows.size) if ids is None else ids
-    # Of columns that may be unreadable: before anything is drawn.
-    suspects = list(
-        suspects_of_release(
-            table, given.label, given.row_id, given.unit, blank.row_eps,
-            of_numbers=bool(given.bounds),
-        )
-    )  # fmt: skip
+    for suspect in suspects_of_release(
+        table, given.label, given.row_id, given.unit, blank.row_eps, of_numbers=bool(given.bounds)
+    ):
+        warnings.warn(suspect, stacklevel=1)
+    if given.unit is None:
+        print("each row counts as a person of its own (--unit COLUMN if not)")
     charged = ledger.charge(blank, rows, again=given.again, options=COMMAND, file=given.out)
     with charged as (made, before), replacing(given.out) as partial:
         if given.again and not before.entries:
@@ -156,7 +155,7 @@ def run(given: argparse.Namespace) -> int:
         write_release(partial, coded[kept], made, ids=row_ids[kept], spent=spent, seed=given.seed)
         check_new(given.out, ".parquet", advice=USE_IT)  # another command may have written it
         ledger.check_holds(made)
-    warn(made, len(spent), [*before.notes, *suspects], stacklevel=1)
+    warn(made, len(spent), before.notes, stacklevel=1)
     print(summary_of(made, len(spent), float(spent.max(initial=0.0))))
     _print_rest(given, rows.size - len(spent), rows.size, ledger if is_new else None)
     return 0

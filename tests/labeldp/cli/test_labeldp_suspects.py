@@ -139,3 +139,28 @@ def test_fit_suspects_the_order_of_rows_first(table, capsys):
     named.save("n.parquet")
     more = ["--release", "n.parquet", "--row-id", "row"]
     assert "in the order" not in said(*more)
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+@pytest.mark.parametrize("ids", ["number", "text", "code"])
+def test_release_tells_of_persons_by_their_values(ids, is_sorted, table, capsys):
+    # Columns named pid and mrn got no word, and one person spent twelve times eps.
+    whose = np.repeat(np.arange(ROWS // 12), 12)
+    whose = whose if is_sorted else np.random.default_rng(0).permutation(whose)
+    values = {"number": whose, "text": [f"P{each}" for each in whose], "code": 730_000 + whose}
+    ages = np.random.default_rng(1).integers(18, 90, ROWS)
+    days = pd.Timestamp("2025-01-01") + pd.to_timedelta(ages * 3, "D")
+    others = {"age": ages, "day": days, "weight": ages / 2, "state": ages % 50, "grams": ages * 100}
+    table[["score", "answer"]].assign(mrn=values[ids], **others).to_csv("s.csv", index=False)
+    assert main([*RELEASE, "--out", "r.parquet"]) == 0
+    out, err = capsys.readouterr()
+    (note,) = err.splitlines()
+    assert "eps=12" in note and "--unit mrn" in note
+    assert "--unit COLUMN" in out
+    assert main([*RELEASE, "--out", "q.parquet"]) == 2  # and it is said before anything is booked
+    assert note in capsys.readouterr().err
+    Path("o").mkdir()
+    unit = ["--unit", "mrn", "--ledger", "u.ledger"]
+    assert main([*RELEASE, "--out", "o/u.parquet", *unit]) == 0
+    out, err = capsys.readouterr()
+    assert "mrn" not in err and "--unit COLUMN" not in out

@@ -62,7 +62,13 @@ def rows_for_fit(
     for option, names in (("--drop", drop), ("--keep", keep)):
         for name in names:
             file.check_column(option, name)
-    left_out, secret = {*drop, row_id}, release.manifest.source
+    unit, secret = release.manifest.unit, release.manifest.source
+    if unit is not None and unit.column in keep:
+        raise InputError(
+            f"--keep={unit.column} says whose row it is, says {path}, and is no feature (leave it "
+            "out)"
+        )
+    left_out = {*drop, row_id, None if unit is None else unit.column}
     if secret in set(file.names) - left_out:
         raise InputError(
             f"{file.path} has the column {secret}, which is what the release keeps secret (hand "
@@ -181,6 +187,7 @@ def _matched(
     places, unit, persons = places[here], release.manifest.unit, None
     if unit is not None and unit.most_rows > 1 and unit.column in file.names:
         persons = file.read_names("unit", unit.column)[places]
+        note += f"; those of one {unit.column} count together"
     return MatchedRows(release, table.iloc[places].set_axis(release.row_ids), persons, note)
 
 

@@ -203,11 +203,8 @@ def suspects_of_fit(
     """
     from labeldp.estimates import unbiased_labels  # a second, which `release` need not wait for
 
-    unit = release.manifest.unit
     for name in features:
-        if name in keep:
-            continue
-        if looks_like_names(name) or (unit is not None and unit.column == name):
+        if name not in keep and looks_like_names(name):
             yield (
                 f"column {name} looks like names of rows or persons, of which a model learns "
                 f"nothing for others (--drop {name} leaves it out, --keep {name} says that it is a "

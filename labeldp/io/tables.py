@@ -227,25 +227,40 @@ class TableFile:
         given, chosen = set(numbers or ()), set(categories)
         left_out = {*drop, *(self._pandas_index() if names is None else ())}
         asked = [name for name in (self.names if names is None else names) if name not in left_out]
+        wrong: dict[str, InputError] = {}
         for name, column in self._columns(asked):
-            values = None if name in chosen else self._numbers(column, name in given)
-            if name in given and values is None:
-                self._refuse_text(column, name, advice)
-            if not self.is_parquet:  # whose texts are meant to be texts
-                cells = [each.strip() for each in column.unique().to_pylist()]
-                self._check_ambiguous(cells, values is not None, name)
-                if values is None and name not in {*chosen, *keep}:
-                    self._refuse_decorated(column, cells, name)
-            if values is None:
-                found[name] = self._categories(column, name)
-            else:
-                self._check_numbers(column, values, name)
-                found[name] = values
-            if names is None and name not in {*keep, *given, *chosen}:
-                self._check_index(name, values)
+            try:
+                values = None if name in chosen else self._numbers(column, name in given)
+                if name in given and values is None:
+                    self._refuse_text(column, name, advice)
+                if not self.is_parquet:  # whose texts are meant to be texts
+                    cells = [each.strip() for each in column.unique().to_pylist()]
+                    self._check_ambiguous(cells, values is not None, name)
+                    if values is None and name not in {*chosen, *keep}:
+                        self._refuse_decorated(column, cells, name)
+                if values is None:
+                    found[name] = self._categories(column, name)
+                else:
+                    self._check_numbers(column, values, name)
+                    found[name] = values
+                if names is None and name not in {*keep, *given, *chosen}:
+                    self._check_index(name, values)
+            except InputError as error:
+                wrong[name] = error
+        if wrong:
+            raise self._refused(wrong, may_drop=names is None)
         if not len(next(iter(found.values()), [0])):
             raise InputError(f"{self.path.name} has no rows")
         return pd.DataFrame(found)
+
+    def _refused(self, wrong: dict[str, InputError], *, may_drop: bool) -> InputError:
+        """Returns what is wrong with the first of some columns, with the names of the others."""
+        first, *others = wrong
+        if not others:
+            return wrong[first]
+        drops = " ".join(self._advice(self._drop, name) for name in others)
+        remedy = f" ({drops} leaves them out)" if may_drop else ""
+        return InputError(f"{wrong[first]}; nor can these be used: {', '.join(others)}{remedy}")
 
     def _columns(self, names: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
         """Yields whole columns by name."""

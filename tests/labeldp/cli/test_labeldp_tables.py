@@ -2,6 +2,7 @@
 
 import re
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.cli.__main__ import main
+from labeldp.models import columns_of, load_model
 
 
 def visits(folder):
@@ -45,6 +47,42 @@ def test_rows_of_a_person_are_held_out_together(tmp_path, monkeypatch, capsys):
     fit = fit[2:]  # the answer is not there
     assert main(["fit", "few.csv", *fit, "people/r.parquet"]) == 0
     assert "that may be too high: few.csv has no column person" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_text", [True, False])
+def test_the_column_of_persons_groups_rows_and_is_no_feature(
+    is_text, tmp_path, monkeypatch, capsys
+):
+    # A number was learnt from, and a text had to be dropped by hand.
+    monkeypatch.chdir(tmp_path)
+    whose = np.repeat(np.arange(100), 2)
+    table = pd.DataFrame({"who": [f"p{n}" for n in whose] if is_text else whose, "x": whose % 7})
+    table.assign(y=np.where(whose % 7 > 3, "yes", "no")).to_csv("s.csv", index=False)
+    table.to_csv("f.csv", index=False)
+    release = ["release", "s.csv", "--label", "y", "--classes", "yes,no", "--eps", "20"]
+    assert main([*release, "--unit", "who", "--out", "r.parquet"]) == 0
+    fit = ["fit", "f.csv", "--release", "r.parquet", "--out", "m.skops"]
+    assert main(fit) == 0
+    out, err = capsys.readouterr()
+    assert "1 columns" in out and "that may be too high" not in out and "who" not in err
+    assert columns_of(load_model(Path("m.skops"))) == ["x"]
+    assert main([*fit, "--keep", "who"]) == 2
+    assert "--keep=who" in capsys.readouterr().err
+
+
+def test_all_columns_that_are_no_features_are_named_at_once(tmp_path, monkeypatch, capsys):
+    # Each needed a run of its own to be told of.
+    monkeypatch.chdir(tmp_path)
+    ldp.privatize(["yes", "no"] * 60, ["yes", "no"], 3.0, seed=0).save("r.parquet")
+    texts = [f"text {n} of {n}" for n in range(120)]
+    table = pd.DataFrame({"a b": texts, "x": np.arange(120) % 7, "c": texts, "d": np.arange(120)})
+    table.to_csv("f.csv", index=False)
+    fit = ["fit", "f.csv", "--release", "r.parquet", "--out", "m.skops"]
+    assert main(fit) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--drop 'a b'" in line and "--drop 'c'" in line and "--drop 'd'" in line
+    assert "'x'" not in line
+    assert main([*fit, "--drop", "a b", "--drop", "c", "--drop", "d"]) == 0
 
 
 def test_decimals_of_a_database_are_numbers(tmp_path, monkeypatch, capsys):

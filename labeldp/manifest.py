@@ -7,6 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -106,6 +107,7 @@ class Manifest:
         row_id: the column that the row ids came from; empty: rows were counted from 0; None: an
             older version did not say.
         num_rows: how many rows the file had, with those that were left out; None: not known.
+        date: of the draw, in UTC, such as 2026-11-29; empty: an older version did not say.
     """
 
     name: str
@@ -122,6 +124,7 @@ class Manifest:
     counted: tuple[str, ...] = ()
     row_id: str | None = None
     num_rows: int | None = None
+    date: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
 
     @property
     def row_eps(self) -> float:
@@ -141,7 +144,7 @@ class Manifest:
             InputError: a value was edited.
         """
         texts = (self.name, self.noise, self.source, self.stored, self.identity, self.release,
-                 *self.counted, self.row_id or "")  # fmt: skip
+                 *self.counted, self.row_id or "", self.date)  # fmt: skip
         unit, names = self.unit, self.classes
         given = (*texts, unit.column if unit else "", *names)
         right = {
@@ -228,7 +231,7 @@ class Manifest:
                     f"reads up to {VERSION} (install a newer labeldp-bench)"
                 )
             content.setdefault("stored", AsReleased.name)  # version 1
-            older = {"release": "", "counted": (), "row_id": None, "num_rows": None}
+            older = {"release": "", "counted": (), "row_id": None, "num_rows": None, "date": ""}
             content = older | content  # until Nov 2026
             known = {each.name: content[each.name] for each in fields(cls)[2:]}
             if known["eps"] == "inf":

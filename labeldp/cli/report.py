@@ -21,6 +21,7 @@ from labeldp.support.validate import InputError
 
 if TYPE_CHECKING:
     from labeldp.manifest import Manifest
+    from labeldp.release import Release
 
 FIRST_METRICS = ("accuracy", "roc auc", "calibration error")
 """How the names of the metrics begin that a reader needs first."""
@@ -69,8 +70,8 @@ def run(given: argparse.Namespace) -> int:
     shares = {
         f"share of {class_text(name)}": share for name, share in class_shares(release).items()
     }
-    body = [f"<p>{line}</p>" for line in html.escape(release.summary()).splitlines()]
-    body += [f"<p>{line}</p>" for line in _promise(release.manifest)]
+    lines = [*_origin(release), *html.escape(release.summary()).splitlines()]
+    body = [f"<p>{line}</p>" for line in [*lines, *_promise(release.manifest)]]
     body += ["<h2>Shares of the classes</h2>", table_of(shares).to_html(index=False, border=0)]
     if given.model is not None:
         rows, scores = rows_held_out(
@@ -96,6 +97,18 @@ def run(given: argparse.Namespace) -> int:
         partial.write_text(PAGE.format(title=title, body="\n".join(body)), encoding="utf-8")
     print(f"wrote {given.out}")
     return 0
+
+
+def _origin(release: "Release") -> list[str]:
+    """Returns what was released and when, and which rows are not in it."""
+    made = release.manifest
+    what = [f"label: {html.escape(made.source)}"] if made.source else []
+    when = [f"released on {html.escape(made.date)}"] if made.date else []
+    lines = ["; ".join([*what, *when])] if what or when else []
+    left_out = -1 if made.num_rows is None else made.num_rows - len(release)
+    if left_out >= 0:
+        lines.append(f"{left_out:,} of the {made.num_rows:,} rows of the file are left out")
+    return lines
 
 
 def _promise(manifest: "Manifest") -> list[str]:

@@ -256,7 +256,7 @@ def as_older(path):
     """Writes a file as versions before November 2026 did: rows' own spend, and no names."""
     table = pq.read_table(path)
     content = json.loads(table.schema.metadata[b"labeldp"])
-    for key in ("release", "counted", "row_id", "num_rows"):
+    for key in ("release", "counted", "row_id", "num_rows", "date"):
         del content[key]
     if content["unit"]:
         rows = table["eps_spent"].to_numpy() / content["unit"]["most_rows"]

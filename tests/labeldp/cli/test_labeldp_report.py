@@ -1,5 +1,7 @@
 """`labeldp report`: one page."""
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -56,3 +58,18 @@ def test_a_page_says_what_eps_promises_and_to_whom(tmp_path, monkeypatch):
     ldp.privatize(["no"] * 9, classes=["no", "yes"], eps=1.0, seed=0).save(tmp_path / "s.parquet")
     assert main(["report", "s.parquet", "--out", "s.html"]) == 0
     assert "factor of at most" not in (tmp_path / "s.html").read_text()  # seeded noise
+
+
+def test_a_page_names_the_label_the_date_and_the_rows_left_out(tmp_path, monkeypatch):
+    # Of a page without them nobody knew later what it was of.
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"who": [0] * 5 + [*range(1, 46)], "ill<i>": ["no", "yes"] * 25})
+    table.to_csv("s.csv", index=False)
+    before = datetime.now(UTC).date().isoformat()
+    release = ["release", "s.csv", "--label", "ill<i>", "--classes", "no,yes", "--eps", "1"]
+    assert main([*release, "--unit", "who", "--most-rows", "2", "--out", "r.parquet"]) == 0
+    assert before <= ldp.load_release("r.parquet").manifest.date
+    assert main(["report", "r.parquet", "--out", "p.html"]) == 0
+    page = (tmp_path / "p.html").read_text()
+    assert ldp.load_release("r.parquet").manifest.date in page
+    assert "ill&lt;i&gt;" in page and "3 of the 50 rows" in page

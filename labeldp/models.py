@@ -38,8 +38,10 @@ MODELS = (LINEAR, TREES)
 def model_for(table: pd.DataFrame, name: str = LINEAR) -> Pipeline:
     """Returns the unfitted model: from columns to features, from features to classes.
 
+    Of the command, and of Python where a data frame has texts or gaps.
+
     Args:
-        table: of features, as `TableFile.features` returns them.
+        table: of features: columns of numbers, NaN where one is missing, and of texts.
         name: `linear` or `boosted_trees`, by the marginal likelihood of the release.
 
     Raises:

@@ -20,21 +20,28 @@ def as_numbers(model: Any, X: Any, **settings: Any) -> NDArray[np.float64]:
     """Returns features as numbers, float64, checked as scikit-learn does for `model`.
 
     Raises:
-        InputError: they hold texts, and scikit-learn's own message says neither where nor what to
-            do; or numbers beyond LARGEST_NUMBER, of which nothing would be learnt without a word.
+        InputError: they hold texts or gaps, and scikit-learn's own message says neither where nor
+            what to do; or numbers beyond LARGEST_NUMBER, of which nothing would be learnt without a
+            word.
         ValueError: as `validate_data`, which takes the `settings`.
     """
     try:
         numbers = validate_data(model, X, dtype=np.float64, **settings)
     except ValueError as error:
+        if "contains NaN" in str(error):
+            raise InputError(
+                "X must hold numbers, and some are missing (fill them, for example by "
+                "scikit-learn's SimpleImputer(add_indicator=True); for classes, "
+                "labeldp.models.model_for(X) fills those of a data frame as `labeldp fit` does)"
+            ) from None
         value = str(error).partition("could not convert string to float: ")[2]
         if not value:
             raise
         text = value.removeprefix("np.str_(").removesuffix(")")
         raise InputError(
             f"X must hold numbers, and holds texts, such as {text[:40]} (encode them, for example "
-            "by scikit-learn's OneHotEncoder(sparse_output=False); `labeldp fit` encodes those of "
-            "a file)"
+            "by scikit-learn's OneHotEncoder(sparse_output=False); for classes, "
+            "labeldp.models.model_for(X) encodes those of a data frame as `labeldp fit` does)"
         ) from None
     except TypeError as error:
         if "NAType" not in str(error):

@@ -9,6 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import labeldp as ldp
+from labeldp.cli.__main__ import main
+from labeldp.models import load_model, model_for
 from labeldp.support.validate import InputError
 
 
@@ -27,9 +29,33 @@ def test_texts_are_refused_in_one_line(kind):
     ):
         with pytest.raises(InputError, match=way):
             work()
+    with pytest.raises(InputError, match=r"^X must hold numbers, and some are missing .*\)$"):
+        fitted.predict([[0.0], [np.nan]])
     encoder = OneHotEncoder(sparse_output=False)  # as the message says
     made = make_pipeline(encoder, ldp.LabelDPClassifier()).fit(texts, classes)
     assert len(made.predict(texts)) == 10
+
+
+@pytest.mark.parametrize("name", ["linear", "boosted_trees"])
+def test_gaps_and_texts_are_taken_in_python_as_by_the_command(name, tmp_path, monkeypatch):
+    # Python refused both, and said nothing of what the command makes of them.
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"x": random.normal(size=300), "town": random.choice(["a", "b", "c"], 300)}
+    )
+    labels = np.where((table["x"] > 0) ^ (table["town"] == "a"), "yes", "no")
+    table.loc[::9, "x"], table.loc[::7, "town"] = np.nan, ""
+    table.to_csv("f.csv", index=False)
+    ldp.privatize(labels, ["yes", "no"], 4.0, seed=0).save("r.parquet")
+    fit = ["fit", "f.csv", "--release", "r.parquet", "--out", "m.skops", "--model", name]
+    assert main(fit) == 0
+    release = ldp.load_release("r.parquet")
+    made = model_for(table, name).fit(table, release)
+    by_command = load_model(tmp_path / "m.skops").predict_proba(table)
+    assert np.allclose(made.predict_proba(table), by_command)
+    scores = ldp.cross_val_predict(model_for(table, name), table, release)
+    assert ldp.metrics.accuracy(release, scores).value > 0.6
 
 
 @pytest.mark.parametrize(("model", "size"), [({}, 1e200), ({"estimator": "boosted_trees"}, 1e40)])

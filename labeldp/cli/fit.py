@@ -8,9 +8,10 @@ Rows are matched by --row-id, and those that are on one side only are left out; 
 matched by position. Prints the accuracy to expect on new rows, and that of always naming the most
 frequent class, each with a 95 % interval. Both are estimated from releases only: models fitted to
 four fifths of the rows are tried on the rest. If the release counts persons (`release --unit
-COLUMN`) and FEATURES has that column, the rows of a person are held out together. This spends no
-privacy, so try both models and keep the better one: --model linear, or boosted_trees, both by the
-marginal likelihood of the release. MODEL.skops holds no pickle and runs no code when it is read.
+COLUMN`) and FEATURES has that column, the rows of a person are held out together, and the column
+is no feature. This spends no privacy, so try both models and keep the better one: --model linear,
+or boosted_trees, both by the marginal likelihood of the release. MODEL.skops holds no pickle and
+runs no code when it is read.
 """
 
 import argparse

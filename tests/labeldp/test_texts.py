@@ -58,17 +58,17 @@ def test_gaps_and_texts_are_taken_in_python_as_by_the_command(name, tmp_path, mo
     assert ldp.metrics.accuracy(release, scores).value > 0.6
 
 
-@pytest.mark.parametrize(("model", "size"), [({}, 1e200), ({"estimator": "boosted_trees"}, 1e40)])
-def test_numbers_that_overflow_are_refused(model, size):
+@pytest.mark.parametrize("model", [{}, {"estimator": "boosted_trees"}])
+def test_numbers_that_overflow_are_refused(model):
     # Their variance became infinite, and the column said nothing any more, without a word.
     x = np.linspace(-1, 1, 60)[:, None]
     classes = ldp.privatize(x[:, 0] > 0, classes=[False, True], eps=8.0, seed=0)
     fitted = ldp.LabelDPClassifier(**model).fit(x, classes)
-    said = re.escape(f"holds one of {size:g} (give that column another unit)")
+    said = re.escape("holds one of 1e+200 (give that column another unit)")
     with pytest.raises(InputError, match=said):
-        ldp.LabelDPClassifier(**model).fit(x * size, classes)
+        ldp.LabelDPClassifier(**model).fit(x * 1e200, classes)
     with pytest.raises(InputError, match="give that column another unit"):
-        fitted.predict(x * -size)
+        fitted.predict(x * -1e200)
     numbers = ldp.privatize(x[:, 0], bounds=(-1, 1), eps=8.0, seed=0)
     with pytest.raises(InputError, match="give that column another unit"):
         ldp.LabelDPRegressor().fit(x * 1e200, numbers)

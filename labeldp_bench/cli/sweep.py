@@ -184,7 +184,14 @@ def _cells(blocks: object, axes: Axes, name: str | None) -> list[Cell]:
                 f"{PROGRAM} -m {asked} dataset=... eps=...)"
             ) from None
         if cell is not None:
-            cells.setdefault(cell.config_hash, cell)
+            first = cells.setdefault(cell.config_hash, cell)
+            files = [one.setting("dataset.file") for one in (first, cell)]
+            if files[0] != files[1]:
+                raise InputError(
+                    f"{files[0]} and {files[1]} have one name, dataset.name={cell.dataset_name}, "
+                    "and would share their results (a sweep for each, with a dataset.name of its "
+                    "own)"
+                )
     if not cells:
         asked = as_written(axes)
         raise InputError(f"no cell of {name} has {asked} (each picks cells of other blocks)")

@@ -123,9 +123,33 @@ def test_a_changed_file_of_the_same_name_is_not_taken_for_done(tmp_path, tiny_im
     for changed in (line, ["-m", *line]):
         outcome = quick(changed, tmp_path)
         assert outcome.returncode == 2 and "accuracy" not in outcome.stdout
-        assert re.search(r"error: tiny\.npz .*another name", outcome.stderr)
+        assert re.search(r"error: \S+tiny\.npz .*another name", outcome.stderr)
     (tiny_images / "tiny.npz").unlink()  # nothing to compare with
     assert "done already" in quick(line, tmp_path).stdout
+
+
+def test_another_table_of_the_same_name_is_not_taken_for_done(tmp_path):
+    # The accuracy of one survey would be shown as that of another, whose labels may be noise.
+    files = [tmp_path / folder / "survey.csv" for folder in "ab"]
+    rows = [f"{number + 0.5},{'no' if number < 40 else 'yes'}" for number in range(80)]
+    shuffled = [f"{number + 0.5},{'no' if number % 3 else 'yes'}" for number in range(80)]
+    for file, lines in zip(files, (rows, shuffled), strict=True):
+        file.parent.mkdir()
+        file.write_text("\n".join(["x,y", *lines]))
+    line = ["dataset=table", "dataset.label=y", "dataset.classes=[no,yes]", "mechanism=rr"]
+    own = [f"dataset.file={file}" for file in files]
+    for seed in (0, 1):  # the split depends on it, and so does the hash
+        assert quick([*line, own[0], f"seed={seed}"], tmp_path).returncode == 0
+    assert "2 done" in quick(["-m", *line, own[0], "seed=0,1"], tmp_path).stdout
+    both = f"dataset.file={files[0]},{files[1]}"
+    for other in ([*line, own[1]], ["-m", *line, own[1], "seed=2,1"], ["-m", *line, both]):
+        outcome = quick(other, tmp_path)
+        assert outcome.returncode == 2 and "accuracy" not in outcome.stdout
+        assert "b/survey.csv" in outcome.stderr and "dataset.name=survey" in outcome.stderr
+    named = quick([*line, own[1], "dataset.name=survey_2"], tmp_path)
+    assert named.returncode == 0 and "done already" not in named.stdout
+    missing = quick([*line, "dataset.file=c/survey.csv"], tmp_path)
+    assert missing.returncode == 2 and "c/survey.csv" in missing.stderr
 
 
 def test_stored_results_say_which_data_they_are_of(tmp_path, tiny_images):

@@ -17,6 +17,7 @@ from labeldp_bench.experiments.compose import (
     CHOICES,
     RunConfig,
     choices_of,
+    start,
     unknown_experiment,
 )
 from labeldp_bench.support.checkout import CONFIGS
@@ -58,14 +59,16 @@ def help_text(arguments: list[str]) -> str:
         InputError: something is neither of them; the message names those there are.
     """
     options, _ = hydra_options([text for text in arguments if text not in ASKED])
-    own, meanings, keys = options.config_dir, group_meanings(), scalar_keys()
+    if options.config_dir is not None:
+        start(options.config_dir)
+    meanings, keys = group_meanings(), scalar_keys()
     pages = []
     for word in options.overrides:
         name, _, values = word.lstrip("+~").partition("=")
         if name in CHOICES and values:
-            pages += [_choice_page(name, value, own) for value in values.split(",")]
+            pages += [_choice_page(name, value) for value in values.split(",")]
         elif name in CHOICES:
-            pages.append(_group_page(name, meanings[name], own))
+            pages.append(_group_page(name, meanings[name]))
         elif name in keys:
             pages.append(_lines([(name, keys[name])]))
         else:
@@ -74,14 +77,14 @@ def help_text(arguments: list[str]) -> str:
                 f"a group ({', '.join(CHOICES)}), group=choice, or a key ({', '.join(keys)})"
             )
     if not pages:
-        groups = [_group_page(group, text, own) for group, text in meanings.items()]
+        groups = [_group_page(group, text) for group, text in meanings.items()]
         pages = [USAGE, "Groups: group=choice", *groups, "Keys: key=value", _lines(keys.items())]
     return "\n\n".join(pages)
 
 
-def file_of(group: str, name: str, own: str | None = None) -> Path:
+def file_of(group: str, name: str) -> Path:
     """Returns the file of a choice; an unknown one is refused with the nearest known."""
-    known = choices_of(group, own)
+    known = choices_of(group)
     if group == "experiment" and name not in known:
         raise unknown_experiment(name, known)
     return known[check_choice(group, name, known)]
@@ -114,14 +117,14 @@ def scalar_keys() -> dict[str, str]:
     return found
 
 
-def _group_page(group: str, meaning: str, own: str | None) -> str:
-    rows = [(name, first_sentence(path)) for name, path in choices_of(group, own).items()]
+def _group_page(group: str, meaning: str) -> str:
+    rows = [(name, first_sentence(path)) for name, path in choices_of(group).items()]
     return f"{group}: {meaning}\n\n{_lines(rows)}"
 
 
-def _choice_page(group: str, name: str, own: str | None) -> str:
+def _choice_page(group: str, name: str) -> str:
     """Returns the YAML of a choice and the docstrings of the project's classes that it names."""
-    yaml = file_of(group, name, own).read_text(encoding="utf-8")
+    yaml = file_of(group, name).read_text(encoding="utf-8")
     targets = dict.fromkeys(re.findall(r"^[^#\n]*_target_: ([\w.]+)", yaml, re.MULTILINE))
     docs = [_docstring(target) for target in targets if not target.startswith("torch.")]
     return "\n\n".join([f"{group}={name}", yaml.rstrip("\n"), *docs])

@@ -25,7 +25,7 @@ from labeldp_bench.cli.launch import CELLS_LEFT, Job, launch
 from labeldp_bench.cli.run_summary import show_run
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell, key_of
-from labeldp_bench.experiments.experiment import PROGRAM, cell_asked, scaled, with_seeds
+from labeldp_bench.experiments.experiment import PROGRAM, Experiment, cell_asked, scaled, with_seeds
 from labeldp_bench.experiments.grid import LOCAL, Axes, as_written, cell_specs, parse_axes
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import CHECKPOINT, Records, is_done
@@ -76,11 +76,15 @@ def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
         cells = [_announced(config, arguments, axes)]
     # They pull in pandas and torch, which a mere `--help` must not wait for.
     from labeldp_bench.records.collect import find_done
+    from labeldp_bench.records.published import published_accuracies
     from labeldp_bench.runs.environment import environment_of
 
     refuse_if_none_can_run(cells)
     check_effect(axes, cells)
-    first = cells[0]
+    first, published = cells[0], {}
+    if experiment:  # before hours of work: what is wrong with its file is said at once
+        comparable = [cell for cell in cells if cell.budget != "smoke"]
+        published = published_accuracies(Experiment.of(experiment, config), comparable)
     environment = environment_of(**where)
     out_dir = environment.out_dir
 
@@ -123,7 +127,7 @@ def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
     # Where two processes share the cells, the last to end writes the table of all of them.
     with only_one(out_dir / name, lambda: None):
         done = find()
-        close_sweep(cells, done, out_dir, name, experiment)
+        close_sweep(cells, done, out_dir, name, published)
     say(_sources(cells, done, out_dir))
     missing = [cell for cell in cells if cell.config_hash not in done]
     if status := _status(len(cells), failed, missing, ended, minutes is not None):

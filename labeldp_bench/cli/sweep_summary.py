@@ -1,6 +1,6 @@
 """What a sweep shows when it ends: a small table and a picture."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +9,7 @@ import pandas as pd
 from labeldp.support.files import write_text
 from labeldp.support.progress import say
 from labeldp_bench.experiments.cell import Cell
-from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.records.published import published_accuracies
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.rendering import Part, latex_of, markdown_of
 from labeldp_bench.reports.sweep_picture import draw_sweep
@@ -26,7 +24,7 @@ from labeldp_bench.reports.sweeps import (
 
 
 def close_sweep(
-    cells: Sequence[Cell], done: Records, out_dir: Path, name: str, experiment: str | None = None
+    cells: Sequence[Cell], done: Records, out_dir: Path, name: str, published: Mapping[str, float]
 ) -> None:
     """Prints a table of each score of a sweep and writes them under `out_dir`/sweeps.
 
@@ -43,10 +41,6 @@ def close_sweep(
     for record in done.values():
         score = next((risk for risk in RISKS if record.get(risk) is not None), "accuracy")
         scored.setdefault(score, []).append(record)
-    published = {}
-    if experiment:
-        comparable = [cell for cell in cells if cell.budget != "smoke"]
-        published = published_accuracies(read_experiment(experiment), comparable)
     parts: list[Part] = []
     frames = []
     written = [f"LaTeX    {path.with_suffix('.tex')}", f"table    {path}"]

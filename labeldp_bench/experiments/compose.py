@@ -50,6 +50,8 @@ VALUE = re.compile(r"[\w.]+=")
 
 LARGEST_SEED = 2**63 - 1
 ENCODER = "${encoder}"
+OWN = "command-line"
+"""What Hydra calls the folder of `--config-dir`."""
 SHARED_GROUPS = ("encoder", "views")
 """Groups whose choice other groups include."""
 
@@ -103,13 +105,23 @@ ConfigStore.instance().store(name="run_config", node=RunConfig)
 OmegaConf.register_new_resolver("file_stem", lambda file: Path(str(file)).name.partition(".")[0])
 
 
-def choices_of(group: str, own: str | None = None) -> dict[str, Path]:
-    """Returns {choice: its file} of a group, those of the folder `own` among them."""
+def choices_of(group: str) -> dict[str, Path]:
+    """Returns {choice: its file} of a group, those of `--config-dir` among them."""
     found: dict[str, Path] = {}
-    for root in (CONFIGS / group, *([Path(own) / group] if own else [])):
+    for folder in _folders():
+        root = folder / group
         files = root.rglob("*.yaml")
         found |= {file.relative_to(root).with_suffix("").as_posix(): file for file in files}
     return dict(sorted(found.items()))
+
+
+def _folders() -> list[Path]:
+    """Returns where Hydra finds files, the one that wins last (see `start`)."""
+    if not GlobalHydra.instance().is_initialized():
+        return [CONFIGS]
+    known = GlobalHydra.instance().config_loader().get_search_path().get_path()
+    own = [part.path.removeprefix("file://") for part in known if part.provider == OWN]
+    return [CONFIGS, *map(Path, own)]
 
 
 def experiment_names() -> list[str]:
@@ -202,7 +214,7 @@ def start(own: str | None = None) -> None:
             raise InputError(f"--config-dir must be a folder, got {own!r}")
         # As Hydra places what its own option names.
         before = SearchPathQuery(provider="schema")
-        paths.prepend("command-line", f"file://{Path(own).resolve()}", before)
+        paths.prepend(OWN, f"file://{Path(own).resolve()}", before)
     GlobalHydra.instance().clear()
     Hydra.create_main_hydra2("labeldp_bench", paths)
 

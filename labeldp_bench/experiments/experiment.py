@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from labeldp.support.validate import InputError
@@ -16,6 +16,7 @@ from labeldp_bench.experiments.compose import (
     choices_of,
     compose,
     compose_cell,
+    compose_whole,
     experiment_names,
     key_of,
     unknown_experiment,
@@ -163,6 +164,15 @@ class Experiment:
     table: dict[str, Any] | None
     _cells: dict[str, list[Cell]] = field(default_factory=dict, init=False, compare=False)
 
+    @classmethod
+    def of(cls, name: str, config: DictConfig) -> Self:
+        """Returns the experiment that was composed by `experiment=name`."""
+        shown = (
+            OmegaConf.to_container(node) if OmegaConf.is_config(node) else node
+            for node in (config.cells, config.table)
+        )
+        return cls(name, *shown)  # type: ignore[arg-type]
+
     @property
     def command(self) -> str:
         """What fills missing cells."""
@@ -222,9 +232,4 @@ def read_experiment(name: str) -> Experiment:
     """
     if name not in (known := experiment_names()):
         raise unknown_experiment(name, known)
-    config, _ = compose([f"experiment={name}"])
-    shown = (
-        OmegaConf.to_container(node) if OmegaConf.is_config(node) else node
-        for node in (config.cells, config.table)
-    )
-    return Experiment(name, *shown)  # type: ignore[arg-type]
+    return Experiment.of(name, compose_whole([f"experiment={name}"]))

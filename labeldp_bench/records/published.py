@@ -14,9 +14,10 @@ from omegaconf import OmegaConf
 
 from labeldp.support.validate import InputError, check_choice
 from labeldp_bench.experiments.cell import Cell
+from labeldp_bench.experiments.compose import choices_of
 from labeldp_bench.experiments.experiment import Experiment
 from labeldp_bench.records.record import reading
-from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
+from labeldp_bench.support.checkout import CHECKOUT
 
 PUBLISHED = CHECKOUT / "results" / "published"
 TYPES = {
@@ -116,7 +117,7 @@ def method_of(cell: Cell, variant: Mapping[str, str] | None = None) -> str:
 @cache
 def default_loss(mechanism: str) -> str | None:
     """Returns the loss that a mechanism's YAML chooses; None where its learner knows but one."""
-    config = OmegaConf.load(CONFIGS / "mechanism" / f"{mechanism}.yaml")
+    config = OmegaConf.load(choices_of("mechanism")[mechanism])
     if "learner" in config:
         return str(config.learner.loss)
     # A recipe that builds on another, as lp_2st_star does, keeps the other's loss.

@@ -27,8 +27,32 @@ EIGHT = ["-m", *TINY_CIRCLE, "mechanism=rr,rappor", "eps=0.5,1", "seed=0,1"]
 SLOW = ["-m", "dataset.trials=5", "mechanism=rr,rappor", "seed=0,1,2,3", "out_dir=runs"]
 
 
+OWN = """# @package _global_
+# My comparison.
+cells:
+  - set: {dataset: circle, dataset.n_train: 300, dataset.n_test: 100, dataset.trials: 2, model.k: 5}
+    grid: {mechanism: [mine, rr], eps: [1]}
+"""
+
+
 def mtimes(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in records_under(folder)}
+
+
+def test_an_own_experiment_runs_and_shows_its_table(tmp_path):
+    # Hours of training would end with "there is no experiment".
+    for name, text in (("experiment/mine", OWN), ("mechanism/mine", "defaults: [rr]")):
+        path = tmp_path / "own" / f"{name}.yaml"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    line = ["--config-dir", "own", "experiment=mine"]
+    outcome = quick(line, tmp_path)
+    assert outcome.returncode == 0, outcome.stderr
+    assert "2 cells: 2 done in results/runs" in outcome.stdout and "| mine " in outcome.stdout
+    again = quick([*line, "mechanism=mine"], tmp_path)
+    assert again.lines[1] == "1 cell: 1 done in results/runs, 0 to run in 0 jobs"
+    wrong = quick([*line[:2], "experiment=mne"], tmp_path)
+    assert wrong.returncode == 2 and "did you mean mine?" in wrong.stderr
 
 
 def test_sweep_gives_records_table_and_picture_and_runs_once(tmp_path):

@@ -119,7 +119,12 @@ def launch(
         InputError: no such launcher, or what it needs is not there.
     """
     if launcher == "basic" or not jobs:
-        return sum(map(run_job, jobs)), True
+        failed = 0
+        for job in jobs:
+            if job.deadline is not None and job.deadline <= time.time():
+                break
+            failed += run_job(job)
+        return failed, True
     if launcher not in LAUNCHERS:
         raise InputError(f"hydra/launcher must be one of basic, {', '.join(LAUNCHERS)}")
     try:

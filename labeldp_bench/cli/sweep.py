@@ -9,8 +9,9 @@ import itertools
 import time
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
@@ -18,22 +19,32 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from labeldp.support.files import only_one
-from labeldp.support.progress import say
+from labeldp.support.progress import duration, say
 from labeldp.support.validate import InputError, check_number
 from labeldp_bench.cli.errors import one_line
 from labeldp_bench.cli.launch import CELLS_LEFT, Job, launch
 from labeldp_bench.cli.run_summary import show_run
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import compose_cell, key_of
-from labeldp_bench.experiments.experiment import PROGRAM, Experiment, cell_asked, scaled, with_seeds
+from labeldp_bench.experiments.experiment import (
+    PROGRAM,
+    Experiment,
+    cell_asked,
+    cells_of,
+    scaled,
+    with_seeds,
+)
 from labeldp_bench.experiments.grid import LOCAL, Axes, as_written, cell_specs, parse_axes
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.record import CHECKPOINT, Records, is_done
-from labeldp_bench.reports.durations import say_forecast
+from labeldp_bench.reports.durations import say_forecast, say_sweep_forecast, too_long
 from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.checkout import CHECKOUT
 from labeldp_bench.support.hardware import cpu_without_torch
 from labeldp_bench.support.process import comes_from_ctrl_c
+
+if TYPE_CHECKING:  # it imports torch
+    from labeldp_bench.runs.environment import Environment
 
 NO_RERUN = (
     "it ignores an experiment's stored results (to train again, delete the run's folder, or "
@@ -47,6 +58,10 @@ USED_BY = {
     "views": "contrastive pre-training (pretrain=simclr)",
 }
 """{group: what uses its choice}; a data set brings a default."""
+
+
+MOST_NAMED = 5
+"""Cells whose titles are shown of those that are left."""
 
 
 def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
@@ -98,17 +113,22 @@ def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
     missing = [cell for cell in cells if cell.config_hash not in done]
     started, minutes = time.time(), config.minutes
     ends = None if minutes is None else started + 60 * check_number("minutes", minutes, above=0)
-    jobs = _jobs(missing, Job([], where, many, started=started, deadline=ends))
+    launcher, waiting = choices["hydra/launcher"], missing
     if many:
-        todo = counted([len(jobs)], "job")
+        todo = counted([len(grouped(missing))], "job")
         say(f"{_sources(cells, done, out_dir)}, {len(missing)} to run in {todo}")
+        if missing and launcher == "basic":  # else nodes with devices of their own
+            say_sweep_forecast(missing, environment, partial(_smaller, config.cells, axes))
+            if ends is not None:
+                waiting = _short_enough(missing, environment, ends - started)
     elif done:
         say("this run is done already (delete its folder to run it again)")
     elif first.has("dataset.name"):
         say(f"  reading {first.dataset_name}")
+    jobs = _jobs(waiting, Job([], where, many, started=started, deadline=ends))
     settings: Any = OmegaConf.to_container(config.hydra.launcher, resolve=True)
     try:
-        failed, ended = launch(jobs, choices["hydra/launcher"], settings, out_dir)
+        failed, ended = launch(jobs, launcher, settings, out_dir)
     except (KeyboardInterrupt, Exception) as error:
         if not comes_from_ctrl_c(error):
             raise
@@ -168,8 +188,7 @@ def _check_keys(config: DictConfig, choices: Mapping[str, str], many: bool) -> N
 
 def _cells(blocks: object, axes: Axes, name: str | None) -> list[Cell]:
     """Returns the cells, each once; says first what the sweep is."""
-    blocks = OmegaConf.to_container(blocks) if OmegaConf.is_config(blocks) else blocks
-    specs = cell_specs([{}] if blocks is None else blocks, with_seeds(axes))
+    specs = cell_specs(_blocks(blocks), with_seeds(axes))
     if not specs and not axes:
         raise InputError("the sweep has no cell (cells: is an empty list)")
     over = as_written({key: values for key, values in axes.items() if len(values) > 1})
@@ -200,6 +219,32 @@ def _cells(blocks: object, axes: Axes, name: str | None) -> list[Cell]:
         asked = as_written(axes)
         raise InputError(f"no cell of {name} has {asked} (each picks cells of other blocks)")
     return list(cells.values())
+
+
+def _blocks(cells: object) -> Any:
+    """Returns the blocks of a sweep as `cell_specs` takes them; without any there is one cell."""
+    blocks = OmegaConf.to_container(cells) if OmegaConf.is_config(cells) else cells
+    return [{}] if blocks is None else blocks
+
+
+def _smaller(blocks: object, axes: Axes, budget: str) -> list[Cell]:
+    """Returns the cells of a sweep in the version of a budget; none if it has another, or none."""
+    if "budget" in axes:
+        return []
+    try:
+        return cells_of(_blocks(blocks), axes | {"budget": [budget]})
+    except (InputError, HydraException, OmegaConfBaseException):  # such as a key it has not
+        return []
+
+
+def _short_enough(cells: list[Cell], environment: "Environment", seconds: float) -> list[Cell]:
+    """Returns the cells that `minutes=` may be enough for; says why the others are not started."""
+    longer = too_long(cells, environment, seconds)
+    if longer:
+        least, limit = duration(min(longer.values())), duration(seconds)
+        say(f"not started: {counted([len(longer)], 'cell')}, as each takes {least} or more on this "
+            f"device, and minutes= gives {limit}")  # fmt: skip
+    return [cell for cell in cells if cell.config_hash not in longer]
 
 
 def _jobs(cells: Sequence[Cell], alike: Job) -> list[Job]:
@@ -272,7 +317,9 @@ def _status(total: int, failed: int, missing: Sequence[Cell], ended: bool, is_ti
         return 1 if failed or not ended else 0
     elsewhere = "left to another process, which is still at work"
     how = "left" if is_timed or not ended else elsewhere
-    titles = "; ".join(cell.title for cell in missing)
+    titles = "; ".join(cell.title for cell in missing[:MOST_NAMED])
+    if len(missing) > MOST_NAMED:
+        titles += f"; and {len(missing) - MOST_NAMED:,} more"
     say(f"{len(missing)} of {total} cells {how} (the same command goes on): {titles}")
     return CELLS_LEFT if ended else 1
 

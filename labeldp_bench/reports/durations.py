@@ -5,9 +5,10 @@ was measured: the same cell but for its seed, eps and length; the same learner a
 model. First come measurements on the same hardware, then those on any CPU or any GPU.
 """
 
+import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -24,6 +25,7 @@ from labeldp_bench.experiments.experiment import NoVersionError, scaled
 from labeldp_bench.experiments.identity import PAPER
 from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.record import CHECKPOINT, Records, is_done, read_record
+from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.checkout import CHECKOUT
 
 if TYPE_CHECKING:  # it imports torch, which a forecast need not wait for
@@ -147,9 +149,10 @@ def _is_cpu(device: str) -> bool:
     return device.startswith("cpu")
 
 
-def _known(out_dir: Path, cell: Cell) -> Records:
-    """Returns the committed records, and those under `out_dir` of the cell's data set."""
-    return read_committed() | dict(_own(out_dir / cell.dataset_name))
+def _known(out_dir: Path, cells: Sequence[Cell]) -> Records:
+    """Returns the committed records, and those under `out_dir` of the cells' data sets."""
+    folders = {out_dir / cell.dataset_name for cell in cells}
+    return read_committed() | dict(itertools.chain.from_iterable(map(_own, folders)))
 
 
 def _own(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -176,7 +179,7 @@ def say_forecast(cell: Cell, out_dir: Path, device: str, overrides: Sequence[str
     folder = out_dir / cell.folder
     if is_done(folder):
         return
-    durations = Durations(device, _known(out_dir, cell))
+    durations = Durations(device, _known(out_dir, [cell]))
     seconds, source = durations.seconds_left(cell, folder)
     if not seconds >= SHORT_SECONDS:  # NaN: nothing is known
         return
@@ -216,6 +219,51 @@ def _time_of(cell: Cell, seconds: float) -> str:
     return duration(seconds) + more * encodes
 
 
+def say_sweep_forecast(
+    cells: Sequence[Cell],
+    environment: "Environment",
+    smaller: Callable[[str], Sequence[Cell]],
+) -> None:
+    """Says how long the cells of a sweep take one after the other, if that is above an hour.
+
+    Args:
+        cells: to be run.
+        environment: folders and device.
+        smaller: returns the cells of a budget's version, or none.
+    """
+    durations = _durations_for(cells, environment)
+    known = [durations.seconds_left(cell, environment.out_dir / cell.folder) for cell in cells]
+    if not (total := sum(s for s, _ in known if not math.isnan(s))) > HOUR:
+        return
+    unknown = sum(math.isnan(seconds) for seconds, _ in known)
+    more = f", and nothing is known of {counted([unknown], 'cell')}" if unknown else ""
+    by = " and ".join(sorted({source for _, source in known if source})) + more
+    what = counted([len(cells)], "cell")
+    say(f"{what} to run take {duration(total)} on this device, by {by}")
+    for name in sorted(choices_of("budget").keys() - {PAPER, TOO_SMALL}):
+        version = smaller(name)
+        times = [durations.seconds(replace(cell, as_stated=True))[0] for cell in version]
+        if version and sum(times) < total:  # NaN: unknown
+            what = _time_of(version[0], sum(times))
+            say(f"  budget={name}: {counted([len(version)], 'cell')}, {what}")
+
+
+def too_long(cells: Sequence[Cell], environment: "Environment", seconds: float) -> dict[str, float]:
+    """Returns {config_hash: seconds} of the cells that `seconds` cannot be enough for."""
+    durations, found = _durations_for(cells, environment), {}
+    for cell in cells:
+        needed, source = durations.seconds_left(cell, environment.out_dir / cell.folder)
+        if needed > seconds and source != FROM_OTHERS:
+            found[cell.config_hash] = needed
+    return found
+
+
+def _durations_for(cells: Sequence[Cell], environment: "Environment") -> Durations:
+    from labeldp_bench.support.device import describe_device
+
+    return Durations(describe_device(environment.device), _known(environment.out_dir, cells))
+
+
 def finished_in_time(
     cells: Sequence[Cell], environment: "Environment", seconds: float
 ) -> list[Cell]:
@@ -225,11 +273,7 @@ def finished_in_time(
     measured on this hardware is started: it measures. A cell with a checkpoint needs only its
     remaining epochs.
     """
-    from labeldp_bench.support.device import describe_device
-
-    durations = Durations(
-        describe_device(environment.device), _known(environment.out_dir, cells[0])
-    )
+    durations = _durations_for(cells, environment)
     started: list[Cell] = []
     for cell in cells:
         folder = environment.out_dir / cell.folder

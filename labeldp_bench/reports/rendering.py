@@ -104,8 +104,10 @@ def lines_over_x(
     for _, line in points.groupby("line", sort=False):
         # The longest name: only records tell "central" and the like.
         name = max(line.name, key=len)
-        add(name, line.x, with_errors(line))
-        if "published" in line and line.published.notna().any():
+        printed = "published" in line and line.published.notna().any()
+        if line.y.notna().any() or not printed:
+            add(name, line.x, with_errors(line))
+        if printed:
             add(f"{name}, published", line.x, [number_text(y, "{:g}") for y in line.published])
     if points.bayes.notna().any():
         known = points.fillna({"x": math.inf}).dropna(subset="bayes")

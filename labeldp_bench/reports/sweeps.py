@@ -68,8 +68,8 @@ def sweep_frame(
         rows.append(
             (*place, found.estimate.value, one.get("bayes_accuracy"), one["trust"],
              not is_heuristic(one), score_of(one, "response_accuracy"), one.get("n_train"),
-             one.get("epochs"), one.get("trials"), found.estimate.half_width, len(found.kept),
-             found.older, x_name, setting_of(one["identity"]),
+             one.get("epochs"), one.get("trials"), found.estimate.half_width,
+             len(found.estimate.by_seed), found.older, x_name, setting_of(one["identity"]),
              published.get(str(one.get("config_hash")), math.nan))
         )  # fmt: skip
     return without_zeros(pd.DataFrame(rows, columns=COLUMNS))
@@ -231,20 +231,27 @@ def _panels(records: Sequence[Record], x_name: str) -> list[str]:
 
 
 def _series(records: Sequence[Record], panels: Sequence[str], x_name: str) -> list[str]:
-    """Returns for each record its mechanism and the settings that separate its lines in a panel."""
+    """Returns for each record its mechanism and the settings that separate its lines in a panel.
+
+    Settings that follow from x, as the parameters that a paper states for each eps, separate none.
+    """
     lines = defaultdict(list)
     for number, (record, panel) in enumerate(zip(records, panels, strict=True)):
         lines[panel, record["mechanism"]].append(number)
     names = [record["mechanism"] for record in records]
     for numbers in lines.values():
         own = []
+        at_x: dict[object, list[Identity]] = defaultdict(list)
         for number in numbers:
             identity = records[number]["identity"]
             data = {key for key in identity if key.split(".")[0] == "dataset"}
             # If x is not eps, one panel may have eps=inf and a finite eps: the name must say which.
             on_x = _budgets(identity) if x_name == "eps" else set()
             own.append(_without(identity, data | on_x))
-        short = _short(_telling(own))
+            x = records[number]["eps"] if x_name == "eps" else identity[x_name]
+            at_x[x].append(own[-1])
+        telling = {key: None for same in at_x.values() for key in _telling(same)}
+        short = _short([key for key in _varying(own) if key in telling])
         for number, left in zip(numbers, own, strict=True):
             for key, name in short.items():
                 if key in left:

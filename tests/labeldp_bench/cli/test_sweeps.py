@@ -117,6 +117,20 @@ def test_sweep_without_time_starts_nothing_and_names_what_is_left(tmp_path):
     assert last.count("rr (plain) on circle") == 2 and last.count("rappor (bce) on circle") == 2
 
 
+def test_days_of_an_experiment_are_announced_and_published_rows_shown(tmp_path):
+    # A person without a GPU would start eight months of training, or read 270 lines of refusals.
+    line = ["experiment=blockrr/table3", "eps=1,2", "minutes=1e-9", "device=cpu"]
+    outcome = quick(line, tmp_path)
+    assert outcome.returncode == 75 and len(outcome.lines) < 30
+    assert re.search(r"^60 cells to run take [\d.]+ days .*", outcome.lines[2])
+    before = outcome.stdout.partition("no record yet")[0]
+    assert re.search(r"budget=features: 30 cells, \d+ (s|min)", before)
+    shown = [line.split("|")[1:-1] for line in outcome.lines if "published " in line]
+    found = {name.strip(): [float(each) for each in values] for name, *values in shown}
+    assert found["BlockRR, published"] == [55.12, 78.86]  # two sigmas, one row
+    assert found.keys() == {f"{name}, published" for name in ("RR", "RRWithPrior", "BlockRR")}
+
+
 def test_failing_cell_leaves_the_others_alone(tmp_path):
     # One bad cell would end a night of runs, or pass unnoticed.
     line = ["-m", *TINY_CIRCLE, "learner.loss=plain", "mechanism=rr,rappor,none", "eps=1"]

@@ -21,6 +21,7 @@ from labeldp_bench.reports.durations import (
     finished_in_time,
     hardware_name,
     say_forecast,
+    too_long,
 )
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.support.device import describe_device
@@ -184,6 +185,8 @@ def test_cells_are_started_as_long_as_they_fit_and_the_others_are_named(tmp_path
     assert finished_in_time(cells, environment, 130) == cells[1:3]
     (line,) = capsys.readouterr().out.splitlines()
     assert cells[3].title in line and "60 s" in line and "10 s" in line
+    assert too_long(cells, environment, 59).keys() == {cell.config_hash for cell in cells}
+    assert too_long(cells, environment, 61) == {}
     assert finished_in_time(cells, environment, -1) == []
     assert len(capsys.readouterr().out.splitlines()) == 3
 
@@ -204,7 +207,9 @@ def test_a_guess_from_other_hardware_holds_nothing_back(tmp_path, monkeypatch):
     cell = cell_of(0)
     slow = record(cell_of(9), 6000.0, "cpu (Another, 4 threads)")
     monkeypatch.setattr(durations, "read_committed", lambda: {"slow": slow})
-    assert finished_in_time([cell], Environment(tmp_path, tmp_path, CPU), 60) == [cell]
+    environment = Environment(tmp_path, tmp_path, CPU)
+    assert finished_in_time([cell], environment, 60) == [cell]
+    assert too_long([cell], environment, 60) == {}
 
 
 @pytest.mark.parametrize(

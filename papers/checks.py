@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from labeldp_bench.reports.statistics import NOTHING, SeedsEstimate
-from papers.comparisons import LEVEL
+from labeldp_bench.reports.statistics import LEVEL, NOTHING, SeedsEstimate
 
 Series = dict[float | None, SeedsEstimate]
 """{x: estimate} of one line; the key None is a level, the same at every x."""

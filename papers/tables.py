@@ -29,12 +29,14 @@ from labeldp_bench.reports.statistics import (
     PLUS_MINUS,
     SeedsEstimate,
     from_seeds,
+    holm,
+    is_significant,
     left_out,
     newest,
     without_zeros,
 )
 from labeldp_bench.support.checkout import CHECKOUT
-from papers.comparisons import against_printed, holm, is_significant
+from papers.comparisons import against_printed
 from papers.naming import SMALLER, method_name
 
 TABLES = CHECKOUT / "results" / "tables"

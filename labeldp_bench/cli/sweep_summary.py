@@ -16,9 +16,11 @@ from labeldp_bench.reports.rendering import Part, latex_of, markdown_of
 from labeldp_bench.reports.sweep_picture import draw_sweep
 from labeldp_bench.reports.sweeps import (
     RISKS,
+    difference_parts,
     risk_frame,
     risk_parts,
     settings,
+    sweep_differences,
     sweep_frame,
     sweep_parts,
 )
@@ -50,6 +52,7 @@ def close_sweep(
         if score == "accuracy":
             frame = sweep_frame(records, published)
             parts += sweep_parts(frame)
+            parts += difference_parts(sweep_differences(records), frame)
             if (known := frame.accuracy.notna()).any():
                 draw_sweep(frame[known], path.with_suffix(".png"))
                 written.append(f"picture  {path.with_suffix('.png')}")

@@ -1,5 +1,6 @@
 """A sweep as numbers and as Markdown: averages over seeds, and names for its lines."""
 
+import itertools
 import json
 import math
 from collections import Counter, defaultdict
@@ -14,9 +15,14 @@ from labeldp_bench.records.record import Record, is_heuristic
 from labeldp_bench.reports.naming import counted, data_name_of, name_of, setting_of
 from labeldp_bench.reports.rendering import Part, lines_over_x, number_text, with_errors
 from labeldp_bench.reports.statistics import (
+    ENOUGH_SEEDS,
+    LEVEL,
     OLDER,
     PLUS_MINUS,
+    Pair,
+    SeedsEstimate,
     average,
+    differences,
     left_out,
     newest,
     score_of,
@@ -25,6 +31,8 @@ from labeldp_bench.reports.statistics import (
 
 RISKS = {"excess_risk": "excess risk", "test_mse": "test MSE"}
 """Fields of records that take the place of accuracy where there are no classes to predict."""
+MOST_DIFFERENCES = 30
+"""Of more only the significant ones are counted."""
 X_LABELS = {"eps": "privacy budget eps", "dataset.num_classes": "number of classes K"}
 FIRST = (
     "dataset", "mechanism", "mechanism.eps", "learner.loss", "model", "learner", "pretrain",
@@ -53,14 +61,7 @@ def sweep_frame(
         records: of the sweep.
         published: {config_hash: what a paper prints for it}, in percent.
     """
-    x_name = _x_axis(records)
-    panels = _panels(records, x_name)
-    points: dict[tuple[str, str, str, float], list[Record]] = defaultdict(list)
-    for record, panel, series in zip(
-        records, panels, _series(records, panels, x_name), strict=True
-    ):
-        x = float(record["eps"] if x_name == "eps" else record["identity"][x_name])
-        points[panel, series, record["mechanism"], x].append(record)
+    x_name, points = _points(records)
     rows = []
     for place, same in points.items():
         found = average(same, "accuracy")
@@ -73,6 +74,77 @@ def sweep_frame(
              published.get(str(one.get("config_hash")), math.nan))
         )  # fmt: skip
     return without_zeros(pd.DataFrame(rows, columns=COLUMNS))
+
+
+def _points(
+    records: Sequence[Record],
+) -> tuple[str, dict[tuple[str, str, str, float], list[Record]]]:
+    """Returns the key on x, and the records of each (panel, series, mechanism, x)."""
+    x_name = _x_axis(records)
+    panels = _panels(records, x_name)
+    points: dict[tuple[str, str, str, float], list[Record]] = defaultdict(list)
+    for record, panel, series in zip(
+        records, panels, _series(records, panels, x_name), strict=True
+    ):
+        x = float(record["eps"] if x_name == "eps" else record["identity"][x_name])
+        points[panel, series, record["mechanism"], x].append(record)
+    return x_name, points
+
+
+def sweep_differences(records: Sequence[Record]) -> pd.DataFrame:
+    """Returns the accuracy of one method less another's, seed by seed, in percentage points.
+
+    Columns: panel, x, one, other (series of `sweep_frame`) and `statistics.TESTED`; a row for each
+    two methods at one x that share `ENOUGH_SEEDS` seeds. Empty without any.
+    """
+    at: dict[tuple[str, float], dict[str, SeedsEstimate]] = defaultdict(dict)
+    for (panel, series, _, x), same in _points(records)[1].items():
+        at[panel, x][series] = average(same, "accuracy").estimate.scaled(100)
+    pairs = [
+        Pair({"panel": panel, "x": x, "one": one, "other": other}, found[one], found[other])
+        for (panel, x), found in at.items()
+        for one, other in itertools.combinations(found, 2)
+        if len(found[one].by_seed.keys() & found[other].by_seed) >= ENOUGH_SEEDS
+    ]
+    return differences(pairs) if pairs else pd.DataFrame()
+
+
+def difference_parts(frame: pd.DataFrame, points: pd.DataFrame) -> list[Part]:
+    """Returns a caption and a table of `sweep_differences`; none of an empty one.
+
+    Args:
+        frame: what was tested.
+        points: the `sweep_frame` of the same records, for the names of the methods.
+    """
+    if frame.empty:
+        return []
+    caption = (
+        f"Differences in percentage points, seed by seed: paired t test, p after Holm's correction "
+        f"for {counted([len(frame)], 'comparison')}; significant: p < {LEVEL:g}"
+    )
+    if len(frame) > MOST_DIFFERENCES:
+        return [f"{caption}: {frame.significant.sum()}. Fewer methods or eps= show each."]
+    names = {
+        (panel, series): name
+        for panel, own in points.groupby("panel")
+        for series, name in as_lines(own)[["series", "name"]].itertuples(index=False)
+    }
+    x_name = points.x_name.iloc[0]
+    rows = [
+        {
+            "data": row.panel,
+            X_LABELS.get(x_name, x_name): f"{row.x:g}",
+            "methods": f"{names[row.panel, row.one]} - {names[row.panel, row.other]}",
+            "difference": f"{row.difference:+.2f}",
+            "95 % interval": number_text(row.difference_low, "{:+.2f}")
+            + number_text(row.difference_high, " to {:+.2f}", unknown=""),
+            "seeds": str(row.pairs),
+            "p": number_text(row.p, "{:.2g}"),
+            "significant": "yes" if row.significant else "no",
+        }
+        for row in frame.itertuples()
+    ]
+    return [caption, pd.DataFrame(rows)]
 
 
 def risk_frame(records: Sequence[Record], score: str) -> pd.DataFrame:

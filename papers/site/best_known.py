@@ -27,8 +27,10 @@ from labeldp_bench.reports.statistics import (
     Average,
     SeedsEstimate,
     average,
+    holm,
+    is_significant,
 )
-from papers.comparisons import against_printed, holm, is_significant, pooled
+from papers.comparisons import against_printed, pooled
 from papers.naming import features_name_of, model_name_of, widths_of
 from papers.tables import Row, write_page
 

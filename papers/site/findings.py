@@ -9,8 +9,7 @@ import pandas as pd
 from labeldp_bench.experiments.identity import PAPER, all_but_seed
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.naming import name_of
-from labeldp_bench.reports.statistics import SeedsEstimate, average
-from papers.comparisons import TESTED, Pair, differences
+from labeldp_bench.reports.statistics import TESTED, Pair, SeedsEstimate, average, differences
 from papers.tables import accuracy_table
 
 SOFT_LABEL = "alibi+soft_label"

@@ -20,8 +20,18 @@ from labeldp_bench.records.published import method_of, published_of
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports.naming import counted, data_name_of, name_of
 from labeldp_bench.reports.rendering import Part, markdown_table, number_text
-from labeldp_bench.reports.statistics import ENOUGH_SEEDS, OLDER, PLUS_MINUS, average, left_out
-from papers.comparisons import LEVEL, TESTED, Pair, differences, is_significant
+from labeldp_bench.reports.statistics import (
+    ENOUGH_SEEDS,
+    LEVEL,
+    OLDER,
+    PLUS_MINUS,
+    TESTED,
+    Pair,
+    average,
+    differences,
+    is_significant,
+    left_out,
+)
 from papers.figures import Axis, PaperFigure, draw_panels
 from papers.naming import features_name_of, method_name, model_name_of
 from papers.site import comparison, lost_classes, mechanisms

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from labeldp_bench.reports.statistics import average, from_seeds, score_of
+from labeldp_bench.reports.statistics import average, from_seeds, holm, is_significant, score_of
 from papers.checks import Gap, judge
-from papers.comparisons import against_printed, holm, is_significant, pooled
+from papers.comparisons import against_printed, pooled
 
 ONE = {0: 81.0, 1: 84.5, 2: 79.0, 3: 83.0}
 OTHER = {0: 80.1, 1: 83.4, 2: 78.2, 3: 81.9}

@@ -335,10 +335,12 @@ def git_commit() -> str | None:
         return named
     if not (CHECKOUT / ".git").exists():
         return None
+    # Where git itself starts us, as in a hook, GIT_DIR and others name the repository it works on.
+    own = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     try:
         described = subprocess.run(
             ["git", "-C", str(CHECKOUT), "describe", "--always", "--dirty", "--abbrev=40"],
-            capture_output=True, text=True, check=True, timeout=10,
+            capture_output=True, text=True, check=True, timeout=10, env=own,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None

@@ -4,6 +4,8 @@ import csv
 import json
 import math
 import os
+import subprocess
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -25,9 +27,10 @@ from labeldp_bench.records.collect import (
     read_committed,
     read_diagnoses,
 )
-from labeldp_bench.records.record import KEYS, is_done, read_record, write_record
+from labeldp_bench.records.record import KEYS, git_commit, is_done, read_record, write_record
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
+from labeldp_bench.support.checkout import CHECKOUT
 from tests.conftest import TINY_CIRCLE
 
 NETWORK = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "model=cnn"]
@@ -297,3 +300,17 @@ def test_what_was_chosen_survives_collecting(tmp_path):
     merge_choices([], path, kept[:1])  # the other record is retired
     assert list(read_choices(path)) == kept[:1]
     assert read_choices(tmp_path / "absent.csv") == {}
+
+
+@pytest.mark.skipif(not (CHECKOUT / ".git").exists(), reason="no checkout of git")
+def test_the_commit_is_that_of_the_code_also_inside_of_a_hook_of_another(tmp_path, monkeypatch):
+    # A record would name a commit that its code never had.
+    git = partial(subprocess.run, check=True, capture_output=True, text=True)
+    own = git(["git", "-C", CHECKOUT, "rev-parse", "HEAD"]).stdout.strip()
+    monkeypatch.delenv("LABELDP_COMMIT", raising=False)
+    git(["git", "init", tmp_path])
+    name = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    git(["git", "-C", tmp_path, *name, "commit", "--allow-empty", "-m", "another"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / ".git"))
+    assert own in git_commit.__wrapped__()

@@ -134,7 +134,8 @@ def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
             raise
         left = f"{len(cells) - len(find())} of {len(cells)} cells left; the same command goes on"
         if not many and not (out_dir / first.folder / CHECKPOINT).is_file():
-            left = "nothing is kept of this run yet; the same command starts it again"
+            left = "nothing is kept of its training yet; the same command starts it again"
+            left += " from what its pre-training saved" if first.config["pretrain"] else ""
         say(f"interrupted: {left}")
         raise SystemExit(130) from None
     if not many:

@@ -2,7 +2,8 @@
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from labeldp.support.files import replacing, writing
 from labeldp.support.last_results import LastResults
-from labeldp.support.progress import progress_bar
+from labeldp.support.progress import progress_bar, say
 from labeldp.support.validate import InputError, check_made
 from labeldp_bench.interfaces import Model, NetworkFactory, WeightsFor
 from labeldp_bench.training.fit import (
@@ -122,6 +123,8 @@ class PretrainableModel(Model):
 
 
 FEATURES_AT_ONCE = 1024
+ENCODED_AT_ONCE = 500
+"""Images whose features are kept together: seconds to a minute of one CPU core."""
 
 
 @dataclass(frozen=True)
@@ -219,10 +222,10 @@ def _outputs(network: NetworkClassifier, images: Tensor) -> Tensor:
     keys = [hashlib.sha256(image).digest()[:16] for image in images.contiguous().numpy()]
     known = _read_blocks(folder)
     places = {key: place for place, key in enumerate(keys) if key not in known}
-    blocks = torch.tensor(list(places.values())).split(INFERENCE_BATCH) if places else ()
-    with writing(folder):
+    blocks = torch.tensor(list(places.values())).split(ENCODED_AT_ONCE) if places else ()
+    with writing(folder), saying_what_is_kept(known, folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for rows in progress_bar(blocks, len(blocks), f"blocks of {INFERENCE_BATCH:,} images"):
+        for rows in progress_bar(blocks, len(blocks), f"blocks of {ENCODED_AT_ONCE} images"):
             features = network.scores(images[rows]).half()
             own = [keys[row] for row in rows]
             with replacing(folder / f"{own[0].hex()}.safetensors") as partial:
@@ -230,6 +233,16 @@ def _outputs(network: NetworkClassifier, images: Tensor) -> Tensor:
                 partial.write_bytes(save({"keys": names.view(-1, 16), "features": features}))
             known.update(zip(own, features, strict=True))
     return torch.stack([known[key] for key in keys]).float()
+
+
+@contextmanager
+def saying_what_is_kept(known: Mapping[bytes, Tensor], folder: Path) -> Iterator[None]:
+    """Says at Ctrl-C how many images' features are kept, and where."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"the features of {len(known):,} images are kept in {folder}")
+        raise
 
 
 def _read_blocks(folder: Path) -> dict[bytes, Tensor]:

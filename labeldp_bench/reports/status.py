@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from labeldp.support.progress import progress_bar
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.experiments.identity import PAPER
@@ -63,7 +64,8 @@ def every_status(
     records = read_committed()
     durations = Durations(describe_device(device), records)
     names = names or experiment_names()
-    return [status_of(name, out_dir, records, durations, budget) for name in names]
+    bar = progress_bar(names, len(names), "experiments")
+    return [status_of(name, out_dir, records, durations, budget) for name in bar]
 
 
 def table(statuses: list[Status], budget: str = PAPER) -> str:

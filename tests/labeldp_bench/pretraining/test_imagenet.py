@@ -40,7 +40,7 @@ def encoded(monkeypatch):
         return scores(self, features)
 
     monkeypatch.setattr(NetworkClassifier, "scores", counted)
-    monkeypatch.setattr(module, "INFERENCE_BATCH", 30)
+    monkeypatch.setattr(module, "ENCODED_AT_ONCE", 30)
     return counts
 
 
@@ -76,6 +76,21 @@ def test_encoding_goes_on_after_the_blocks_that_are_there(environment, encoded):
     failures = []
     run_cells([cell], environment, lambda cell, folder, error: failures.append(error))
     assert isinstance(failures[0], InputError) and str(blocks[1]) in str(failures[0])
+
+
+def test_ctrl_c_says_how_many_images_are_encoded(environment, encoded, monkeypatch, capsys):
+    # Minutes of work would be kept, and a person told that nothing is.
+    scores = NetworkClassifier.scores
+
+    def interrupted(self, features):
+        if len(encoded) == 3:
+            raise KeyboardInterrupt
+        return scores(self, features)
+
+    monkeypatch.setattr(NetworkClassifier, "scores", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(environment, "eps=4")
+    assert f"{sum(encoded)} images are kept in " in capsys.readouterr().out
 
 
 def test_all_weights_are_trained_on_from_those_of_imagenet(environment):

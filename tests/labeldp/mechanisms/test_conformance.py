@@ -1,14 +1,16 @@
 """What every mechanism promises, checked on every YAML under configs/mechanism, found by itself."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import hydra
 import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
-from scipy.stats import binomtest, chisquare, kstest, laplace
+from scipy.optimize import brentq
+from scipy.stats import binomtest, chi2, chisquare, kstest, laplace, ncx2
 
 from labeldp.audit.exact import exact_epsilon, exact_real_epsilon
 from labeldp.mechanisms import (
@@ -21,6 +23,7 @@ from labeldp.mechanisms import (
     RealMechanism,
     SubsetSelection,
 )
+from labeldp.mechanisms.base import LabelMechanism
 from labeldp.support import seeding
 from labeldp.support.validate import InputError
 from labeldp_bench.support.checkout import CHECKOUT
@@ -149,6 +152,31 @@ def ratio_disagreement(sampler, likelihood, num_classes, prior, size, label):
     return min(1.0, len(p_values) * min(p_values))
 
 
+CALLED_WRONG, MISSED = 1e-4, 1e-4
+"""The p-value from which a sampler is called wrong, and how often a wrong one may pass."""
+MOST_DRAWS = 4_000_000
+
+
+def draws_needed(sampler, likelihood, num_classes, prior, label):
+    """How many draws tell `sampler` from `likelihood`, by what both state; 0 without a table."""
+    try:
+        outputs = likelihood.output_space(num_classes, prior)
+        found, stated = (
+            each.log_likelihood(outputs, num_classes, prior)[:, label].exp()
+            for each in (sampler, likelihood)
+        )
+    except InputError:
+        return 0
+    possible = stated > 0
+    effect = float(((found - stated)[possible] ** 2 / stated[possible]).sum())
+    freedom = int(possible.sum()) - 1
+    if not freedom or not effect:
+        return 0
+    critical = chi2.isf(CALLED_WRONG, freedom)
+    power = brentq(lambda shift: ncx2.cdf(critical, freedom, shift) - MISSED, 1.0, 1e5)
+    return math.ceil(power / effect)
+
+
 @pytest.mark.parametrize("eps", BUDGETS)
 @pytest.mark.parametrize("num_classes", CLASSES)
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -186,7 +214,7 @@ def test_sampler_draws_from_the_likelihood(name, num_classes, eps):
     """If this fails, learners invert a channel that is not the one that was used."""
     mechanism, prior = case(name, num_classes, eps)
     for label in {0, num_classes - 1}:
-        assert disagreement(mechanism, mechanism, num_classes, prior, 10_000, label) > 1e-4
+        assert disagreement(mechanism, mechanism, num_classes, prior, 10_000, label) > CALLED_WRONG
 
 
 @pytest.mark.parametrize(
@@ -202,11 +230,44 @@ def test_sampler_at_a_larger_eps_is_noticed(name, num_classes, eps, size):
         wrong = replace(wrong, size=mechanism.chosen_size(num_classes))
     if isinstance(mechanism, LocalHashing):
         wrong = replace(wrong, buckets=mechanism.num_buckets)
-    # The last label is the likeliest one: a rare label may get a uniform answer at any eps.
-    found = disagreement(wrong, mechanism, num_classes, prior, size, num_classes - 1)
     if exact_epsilon(mechanism, num_classes, prior) == 0:
         pytest.skip("this prior leaves one possible output: nothing depends on eps")
-    assert found < 1e-4
+    assert notices(wrong, mechanism, num_classes, prior, size)
+
+
+def notices(wrong, mechanism, num_classes, prior, size):
+    """Whether `size` draws, or as many as it takes, show the wrong sampler."""
+    # The last label is the likeliest one: a rare label may get a uniform answer at any eps.
+    label = num_classes - 1
+    size = max(size, draws_needed(wrong, mechanism, num_classes, prior, label))
+    if size > MOST_DRAWS:
+        pytest.skip(f"by its own distribution it takes {size:,} draws to notice 1.2 eps")
+    return disagreement(wrong, mechanism, num_classes, prior, size, label) < CALLED_WRONG
+
+
+@dataclass(frozen=True)
+class Graded(LabelMechanism):
+    """Weights 1, e^(-eps/2), e^-eps by the distance of the labels: of two labels eps/2 is used."""
+
+    tight: ClassVar[bool] = False
+
+    def transition_matrix(self, num_classes, prior=None):
+        """Returns float64 (K, K), row = true label."""
+        labels = torch.arange(num_classes, dtype=torch.float64)
+        far = (labels[:, None] - labels).abs().clamp(max=2)
+        return (-self.eps / 2 * far).softmax(1)
+
+
+def test_a_small_effect_is_told_from_a_fault():
+    # A correct mechanism would fail where its own distribution changes little with eps.
+    right, wrong = Graded(0.1), Graded(0.12)
+    needed = draws_needed(wrong, right, 2, None, 1)
+    assert 800_000 < needed < MOST_DRAWS
+    assert notices(wrong, right, 2, None, 1_000)
+    assert disagreement(right, right, 2, None, needed, 1) > CALLED_WRONG
+    # By hand: 0.5125 for 0.515, and 3.89 + 3.72 standard errors.
+    gap = 1 / (1 + math.exp(-0.06)) - 1 / (1 + math.exp(-0.05))
+    assert needed == pytest.approx((7.61 * 0.5 / gap) ** 2, rel=0.01)
 
 
 @pytest.mark.parametrize("eps", [30.0, math.inf])

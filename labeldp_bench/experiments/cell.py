@@ -57,12 +57,20 @@ class Cell:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What decides the result, flat; imports the cell's classes."""
+        if (base := vars(self).get("_base")) is not None:
+            return base.identity | {"seed": self.seed}
         return identity_of(self.config, self.choices, defaults=not self.as_stated)
 
     @cached_property
     def config_hash(self) -> str:
         """First 16 hex digits of the SHA-256 of the canonical identity."""
         return hashlib.sha256(canonical(self.identity).encode()).hexdigest()[:16]
+
+    def with_seed(self, seed: int) -> "Cell":
+        """Returns the same with another seed; all of them share the work for an identity."""
+        other = replace(self, config=self.config | {"seed": seed})
+        vars(other)["_base"] = self
+        return other
 
     @property
     def seed(self) -> int:

@@ -3,8 +3,8 @@
 import math
 import pickle
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from labeldp.support.validate import (
 from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.grid import LOCAL
 from labeldp_bench.experiments.identity import GROUPS, NOISES, PAPER, SEEDED
+from labeldp_bench.experiments.kept import keep, kept
 from labeldp_bench.support.checkout import CONFIGS
 
 CHOICES = (
@@ -151,11 +152,20 @@ def compose_cell(overrides: list[str]) -> Cell:
     if not seeds:
         return cell
     seed = check_integer("seed", int(seeds[-1].partition("=")[2]), low=0, high=LARGEST_SEED)
-    return replace(cell, config=cell.config | {"seed": seed})
+    return cell.with_seed(seed)
 
 
 @cache
 def _compose(overrides: tuple[str, ...]) -> Cell:
+    def made() -> list[Any]:
+        cell = _composed(overrides)
+        return [cell.config, cell.choices, cell.eps, sorted(cell.used)]
+
+    config, choices, eps, used = composed_before(["cell", *overrides], made)
+    return Cell(config, choices, eps, frozenset(used))
+
+
+def _composed(overrides: tuple[str, ...]) -> Cell:
     # Most cells of a table make the same choices, and only values tell them apart. Hydra composes
     # each combination of choices once; values are set on a copy, as Hydra does it.
     values = [text for text in overrides if VALUE.match(text) and not CHOICE.match(text)]
@@ -171,6 +181,15 @@ def _compose(overrides: tuple[str, ...]) -> Cell:
     for text in values:
         OmegaConf.update(config, key_of(text), _parsed(text), merge=True)
     return cell_of(config, choices)
+
+
+def composed_before(key: Sequence[str], make: Callable[[], Any]) -> Any:
+    """Returns what `make` returns, plain containers, unless a program has kept it by this key."""
+    if _folders() != [CONFIGS]:  # files of `--config-dir` change between two programs
+        return make()
+    if (value := kept(key)) is None:
+        keep(key, value := make())
+    return value
 
 
 @cache

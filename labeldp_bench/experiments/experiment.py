@@ -17,6 +17,7 @@ from labeldp_bench.experiments.compose import (
     compose,
     compose_cell,
     compose_whole,
+    composed_before,
     experiment_names,
     key_of,
     unknown_experiment,
@@ -232,4 +233,9 @@ def read_experiment(name: str) -> Experiment:
     """
     if name not in (known := experiment_names()):
         raise unknown_experiment(name, known)
-    return Experiment.of(name, compose_whole([f"experiment={name}"]))
+
+    def made() -> list[Any]:
+        found = Experiment.of(name, compose_whole([f"experiment={name}"]))
+        return [found.blocks, found.table]
+
+    return Experiment(name, *composed_before(["experiment", name], made))

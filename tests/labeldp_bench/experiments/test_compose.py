@@ -1,5 +1,9 @@
 """Cells that share a composed config, against composing each of them by Hydra as a whole."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from omegaconf import OmegaConf
 
@@ -57,3 +61,25 @@ def test_what_one_caller_changes_the_next_does_not_see():
     config, _ = compose(["dataset=mnist"])
     OmegaConf.update(config, "dataset", None)
     assert compose_cell(["dataset=mnist"]).dataset_name == "mnist"
+
+
+def test_what_was_composed_is_kept_between_programs(tmp_path):
+    program = (
+        "import labeldp_bench.experiments.compose as c, sys\n"
+        "if sys.argv[1:]: c.compose_whole = None\n"
+        "print(c.compose_cell(['dataset=mnist', 'mechanism=rr', 'eps=2', 'seed=3']).config_hash)"
+    )
+
+    def printed(*arguments):
+        command = [sys.executable, "-c", program, *arguments]
+        environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        ).stdout
+
+    expected = compose_cell(["dataset=mnist", "mechanism=rr", "eps=2", "seed=3"]).config_hash
+    assert printed().split() == [expected]
+    assert printed("without Hydra").split() == [expected]
+    (kept,) = tmp_path.rglob("*.sqlite")
+    kept.write_bytes(b"damaged")
+    assert printed().split() == [expected]

@@ -35,6 +35,13 @@ def test_what_has_no_place_is_left_out():
     assert points(unknown, NOTHING).empty and len(points({"a": ROW}, NOTHING)) == 1
 
 
+def test_another_loss_is_another_learner():
+    # One line for both would lie between them, through no mark of either.
+    features = ROW | {"model": "probe", "pretrain": "imagenet"}
+    rows = points({loss: features | {"loss": loss} for loss in ("bce", "marginal")}, NOTHING)
+    assert rows.line.nunique() == 2
+
+
 def test_the_line_of_a_learner_rises():
     cells = pd.DataFrame({"bits": [0.1, 0.2, 0.2, 0.3], "accuracy": [10.0, 40.0, 50.0, 30.0]})
     line = fit(cells)

@@ -58,11 +58,15 @@ def draw_exponents(table: ExponentTable, records: Records) -> Figure | None:
     axes.set_xlabel("exponent of the theorem")
     axes.set_ylabel("measured slope")
     axes.legend(fontsize=8, loc="upper left", frameon=False)
+    tuned = rows[rows.tuning == "theory"]
+    inside = tuned.predicted.between(tuned.low, tuned.high)
     plotting.title_and_caption(
         figure,
-        "Exponents of Table I: measured against predicted",
-        f"Filled: the theorem's tuning; open: the best of the grid, beside it. On the line both "
-        f"agree; grey: within {tolerance:g}. Bars: 95 % intervals.",
+        f"{tuned.agrees.eq('yes').sum()} of {len(tuned)} measured slopes agree with their "
+        f"exponent; {inside.sum()} of {len(tuned)} intervals hold it",
+        f"Filled: the theorem's tuning, which the title counts; open: the best of the grid, beside "
+        f"it. A slope agrees if its 95 % interval (bar) holds the exponent, or if it is within "
+        f"{tolerance:g} of it (grey).",
     )
     return figure
 

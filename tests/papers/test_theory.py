@@ -1,6 +1,7 @@
 """The theory's rates, slopes and table against values worked out by hand."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -103,4 +104,8 @@ def test_table_of_exponents_from_made_up_records():
     assert "-0.667" in table.markdown(rows)
     empty = table.rows({})
     assert empty.measured.isna().all() and "0 of" in table.markdown(empty)
-    assert draw_exponents(table, records) and draw_exponents(table, {}) is None
+    drawn = draw_exponents(table, records)
+    tuned = judged[judged.tuning == "theory"]
+    counts = [(tuned.agrees == "yes").sum(), (tuned.why == "in the interval").sum()]
+    assert list(map(int, re.findall(r"(\d+) of", drawn.get_suptitle()))) == counts
+    assert draw_exponents(table, {}) is None

@@ -216,6 +216,11 @@ class AccuracyTable(Table):
         done = f"all {wanted} runs done: `{command}`"
         if count < wanted:
             done = f"{count} of {wanted} runs done; the others: `{command}`"
+            if len(budgets) > 1:
+                done = (
+                    f"{'Only ' * bool(count)}{count} of {wanted} cells have the paper's length; "
+                    f"compare the shorter ones with each other. The others: `{command}`"
+                )
         return [
             self._caption(rows, budgets),
             *self._frames(rows),

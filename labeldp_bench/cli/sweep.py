@@ -132,7 +132,7 @@ def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
     except (KeyboardInterrupt, Exception) as error:
         if not comes_from_ctrl_c(error):
             raise
-        left = f"{len(cells) - len(find())} of {len(cells)} cells left; the same command goes on"
+        left = f"{len(cells) - len(find())} of {len(cells)} cells are left: repeat the command"
         if not many and not (out_dir / first.folder / CHECKPOINT).is_file():
             left = "nothing is kept of its training yet; the same command starts it again"
             left += " from what its pre-training saved" if first.config["pretrain"] else ""
@@ -316,12 +316,11 @@ def _status(total: int, failed: int, missing: Sequence[Cell], ended: bool, is_ti
         say(f"{failed} of {total} cells failed; each has an error.txt")
     if len(missing) <= failed:
         return 1 if failed or not ended else 0
-    elsewhere = "left to another process, which is still at work"
-    how = "left" if is_timed or not ended else elsewhere
+    how = "left" if is_timed or not ended else "left to another process, which is still at work"
     titles = "; ".join(cell.title for cell in missing[:MOST_NAMED])
     if len(missing) > MOST_NAMED:
         titles += f"; and {len(missing) - MOST_NAMED:,} more"
-    say(f"{len(missing)} of {total} cells {how} (the same command goes on): {titles}")
+    say(f"{len(missing)} of {total} cells are {how}: repeat the command ({titles})")
     return CELLS_LEFT if ended else 1
 
 

@@ -187,7 +187,7 @@ def say_forecast(cell: Cell, out_dir: Path, device: str, overrides: Sequence[str
     if seconds > HOUR and (fitting := _fitting(cell, durations, overrides)):
         say(f"  in an hour: {', or '.join(fitting)}")
     if cell.setting("trainer.epochs") and seconds > HOUR:
-        say("  Ctrl-C keeps what a checkpoint holds, and the same command goes on from it")
+        say("  Ctrl-C keeps what a checkpoint holds: repeat the command")
 
 
 def _fitting(cell: Cell, durations: Durations, overrides: Sequence[str]) -> list[str]:

@@ -264,8 +264,7 @@ def run_cells(
         except KeyboardInterrupt:
             for run in batch.runs:
                 if (file := run.folder / CHECKPOINT).is_file():
-                    say(f"{run.cell.title}: kept in {file} up to its last save; the same command "
-                        "goes on from there")  # fmt: skip
+                    say(f"{run.cell.title}: kept in {file} up to its last save: repeat the command")
             raise
     return batch.failed
 

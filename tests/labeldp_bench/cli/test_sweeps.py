@@ -95,7 +95,7 @@ def test_interrupted_sweep_resumes_with_the_missing_cells(kill, tmp_path):
     assert "Traceback" not in output
     if kill == signal.SIGINT:
         assert process.returncode == 130
-        left = f"interrupted: {8 - len(before)} of 8 cells left; the same command goes on"
+        left = f"interrupted: {8 - len(before)} of 8 cells are left: repeat the command"
         assert output.splitlines()[-1] == left
     resumed = quick(SLOW, tmp_path)
     assert resumed.returncode == 0
@@ -113,7 +113,7 @@ def test_sweep_without_time_starts_nothing_and_names_what_is_left(tmp_path):
     assert outcome.returncode == 75 and outcome.stderr == ""
     assert records_under(tmp_path) == []
     last = outcome.stdout.splitlines()[-1]
-    assert last.startswith("4 of 4 cells left (the same command goes on): ")
+    assert last.startswith("4 of 4 cells are left: repeat the command (")
     assert last.count("rr (plain) on circle") == 2 and last.count("rappor (bce) on circle") == 2
 
 

@@ -169,7 +169,7 @@ def test_no_worker_outlives_its_run(how, tmp_path):
         assert process.returncode == 130
         # The resource tracker of joblib may warn of semaphores that its workers left to it.
         own = [line for line in rest if "resource_tracker" not in line and line[:1] != " "]
-        assert own == ["interrupted: 1 of 1 cells left; the same command goes on\n"]
+        assert own == ["interrupted: 1 of 1 cells are left: repeat the command\n"]
     assert records_under(tmp_path) == []
 
 

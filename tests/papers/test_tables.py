@@ -160,7 +160,7 @@ def test_a_smaller_cell_is_never_shown_as_the_papers(budget):
     [line] = [line for line in text.splitlines() if "31.0" in line]
     assert line.split("|")[2].strip() == f"ours ({budget})"
     assert all(f"ours ({other})" not in text for other in {"card", "features", "quick"} - {budget})
-    assert "0 of 270 runs done" in text and "99.0" not in text
+    assert "0 of 270 cells" in text and "99.0" not in text
 
 
 def test_a_budget_without_cells_of_a_table_leaves_it_as_it_is():

@@ -9,21 +9,32 @@ from pathlib import Path
 import pandas as pd
 
 import papers
+from labeldp.support.files import write_text
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.records.collect import read_committed, read_with_classes
 from labeldp_bench.records.published import read_published
+from labeldp_bench.support.checkout import CHECKOUT
 from papers.blockrr import figures as blockrr
 from papers.figures import PaperFigure, counts, write_both, write_figure
 from papers.ple import figures as ple
 from papers.ple.table1 import ResponseTable
-from papers.site import best_known, bits, comparison, findings, mechanisms, pictures
+from papers.site import (
+    best_known,
+    bits,
+    comparison,
+    findings,
+    lost_classes,
+    mechanisms,
+    pictures,
+)
 from papers.site.summaries import read_pages
 from papers.tables import TABLES, AccuracyTable, Table, write_csv, write_page
 from papers.theoretical_limits import figures as theoretical_limits
 from papers.theoretical_limits.table1 import ExponentTable
 from papers.vector_approximation import figures as vector_approximation
 
+FINDINGS = CHECKOUT / "docs" / "findings.md"
 KINDS: dict[str, type[Table]] = {
     "accuracy": AccuracyTable,
     "exponents": ExponentTable,
@@ -67,12 +78,17 @@ def write_tables() -> list[Table]:
 
 
 def write_site_tables() -> dict[str, pd.DataFrame]:
-    """Writes the pages of papers/site/tables that are tables; returns {stem: rows}."""
+    """Writes the pages of papers/site/tables that are tables, and the table of docs/findings.md.
+
+    Returns:
+        {stem: rows}.
+    """
     records = read_with_classes()
     pages = [page for page in read_pages().values() if not page.figure]
     rows = {page.stem: page.write(records) for page in pages}
     order = findings.order_of(rows["tuned_vs_stated"])
     write_csv(TABLES / "tuned_vs_stated_order.csv", order)
+    write_text(FINDINGS, lost_classes.with_table(FINDINGS.read_text(), rows["lost_classes"]))
     return rows
 
 

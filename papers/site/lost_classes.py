@@ -3,6 +3,7 @@
 The mean of such runs and its interval describe none of them: nine are near 97 %, one near 87 %.
 """
 
+import re
 from collections import defaultdict
 from statistics import median
 from typing import Any
@@ -11,13 +12,18 @@ import pandas as pd
 
 from labeldp_bench.experiments.identity import all_but_seed, reference_values
 from labeldp_bench.records.record import Record, Records
-from labeldp_bench.reports.naming import setting_of
+from labeldp_bench.reports.naming import data_name_of, setting_of
+from labeldp_bench.reports.rendering import markdown_table
 from labeldp_bench.reports.statistics import newest
-from papers.naming import widths_of
+from papers.naming import features_name_of, model_name_of, widths_of
 
 FEWEST_SEEDS, FEWEST_CLASSES = 5, 10
 LOST = 0.5
 """A class is lost if its accuracy is below this share of chance, 1 / classes."""
+MANY_SEEDS = 20
+"""With so many, a method is in the table of docs/findings.md."""
+HEADINGS = ("method", "eps", "seeds that lost a class", "median", "worst")
+"""Of that table, which is known by them."""
 
 
 def rows_of(records: Records) -> pd.DataFrame:
@@ -48,6 +54,23 @@ def rows_of(records: Records) -> pd.DataFrame:
     order = ["dataset", "eps", "model", "pretrain", "mechanism", "loss", "setting", "budget"]
     frame = pd.DataFrame(rows, columns=[*order, "seeds", "mean", "median", "worst", "lost"])
     return frame.sort_values(order, kind="stable", ignore_index=True)
+
+
+def with_table(page: str, rows: pd.DataFrame) -> str:
+    """Returns docs/findings.md with its table of lost classes made of these rows."""
+    lines = []
+    for row in rows[rows.seeds >= MANY_SEEDS].to_dict("records"):
+        on = f"{data_name_of(row['dataset'])}, {features_name_of(row['pretrain'])}"
+        method = ", ".join(filter(None, [model_name_of(row["model"]), row["setting"]]))
+        count = f"{row['lost'] * row['seeds']:.0f} of {row['seeds']}"
+        scores = (f"{row[key]:.1f}" for key in ("median", "worst"))
+        lines.append((f"{on}: {method}", f"{row['eps']:g}", count, *scores))
+    table = markdown_table(lines, HEADINGS)
+    old = r"^\| *" + r" *\| *".join(HEADINGS) + r" *\|\n(\|.*\n)+"
+    replaced, tables = re.subn(old, lambda _: f"{table}\n", page, flags=re.MULTILINE)
+    if tables != 1:
+        raise ValueError(f"{tables} tables have the headings {', '.join(HEADINGS)}, wanted is 1")
+    return replaced
 
 
 def _least(run: Record) -> float:

@@ -227,3 +227,15 @@ def test_a_class_is_lost_below_half_of_chance():
     assert sorted(lost_classes.rows_of(both).lost) == [0, 1]
     for left_out in (some([0.0] * 4), some([0.0] * 5, classes=2), some([0.0] * 5, private=False)):
         assert lost_classes.rows_of(left_out).empty
+    # The findings show what has twenty seeds, in place of their old table and of nothing else.
+    other = "| method | eps |\n| --- | --- |\n| a | 1 |\n"
+    head = f"| {' | '.join(lost_classes.HEADINGS)} |\n{'| --- ' * 5}|\n"
+    rows = lost_classes.rows_of(some([0.9] * 17 + [0.0] * 3) | some([0.0] * 5, lr=1))
+    page = lost_classes.with_table(
+        f"Text.\n\n{other}\n{head}| old | 1 | 2 | 3 | 4 |\n\nEnd.\n", rows
+    )
+    assert page.startswith(f"Text.\n\n{other}\n| method") and page.endswith(" |\n\nEnd.\n")
+    assert "3 of 20" in page and "5 of 5" not in page and "old" not in page
+    assert lost_classes.with_table(page, rows) == page
+    with pytest.raises(ValueError, match="0 tables"):
+        lost_classes.with_table("Text.\n", rows)

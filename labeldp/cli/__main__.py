@@ -15,11 +15,12 @@ from labeldp.support.validate import InputError
 DESCRIPTION = """Learning from labels that stay secret (label differential privacy).
 
   labeldp plan --rows 20000 --classes 3 --eps 1
-  labeldp release survey.csv --label answer --classes yes,no,refused --eps 1 \\
+  labeldp release survey.csv --label answer --classes yes,no,refused --eps 1 --row-id person \\
       --out survey.release.parquet
-  labeldp fit features.csv --release survey.release.parquet --out model.skops
-  labeldp predict features.csv --model model.skops --out predictions.csv
-  labeldp evaluate other_features.csv --release survey.release.parquet --model model.skops
+  labeldp fit features.csv --release survey.release.parquet --row-id person --out model.skops
+  labeldp predict features.csv --model model.skops --row-id person --out predictions.csv
+  labeldp evaluate other_features.csv --release survey.release.parquet --row-id person \\
+      --model model.skops
 
 Whoever holds the labels runs `release` once, and hands over its file with the features. Each
 command says more of itself: labeldp plan --help"""

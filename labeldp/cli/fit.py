@@ -1,8 +1,9 @@
-"""Train a model from features and a release of the labels.
+r"""Train a model from features and a release of the labels.
 
 Example:
-  labeldp fit features.csv --release survey.release.parquet --out model.skops
-  labeldp fit features.csv --release survey.release.parquet --model boosted_trees --out trees.skops
+  labeldp fit features.csv --release survey.release.parquet --row-id person --out model.skops
+  labeldp fit features.csv --release survey.release.parquet --row-id person \
+      --model boosted_trees --out trees.skops
 
 Rows are matched by --row-id, and those that are on one side only are left out; without ids they are
 matched by position. Prints the accuracy to expect on new rows, and that of always naming the most

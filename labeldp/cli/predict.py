@@ -1,7 +1,7 @@
 """Predict classes and their probabilities for rows of features.
 
 Example:
-  labeldp predict features.csv --model model.skops --out predictions.csv
+  labeldp predict features.csv --model model.skops --row-id person --out predictions.csv
 
 Writes for each row of FEATURES its id, the most likely class, and a column p_NAME with the
 probability of each class NAME.

@@ -1,7 +1,7 @@
 r"""Release one column of labels, each with its own noise, once.
 
 Example:
-  labeldp release survey.csv --label answer --classes yes,no,refused --eps 1 \
+  labeldp release survey.csv --label answer --classes yes,no,refused --eps 1 --row-id person \
       --out survey.release.parquet
 
 RELEASE.parquet holds row ids, what was released, and how that was made; no true label and no seed.

@@ -36,7 +36,7 @@ BEST_KNOWN = (
     "Best value at each eps. Published: at this eps; it is missing where a better value is "
     "published at a smaller eps or, for the central ones, under local privacy. Ours, filled: mean "
     "of three seeds or more with its 95 % t interval, which may be narrower than the mark. Hollow: "
-    "fewer seeds. CIFAR-100 at 0.5: 50,000 releases tell about as much as 32 true labels. "
+    "fewer seeds. CIFAR-100 at 0.5: the fit loses classes, from releases worth 32 true labels. "
     "Data sets of which we have no run, methods, sources and tests: results/tables/best_known.md."
 )
 DIFFERENCES = (

@@ -59,9 +59,16 @@ def rows_for_fit(
             not fit to each other.
     """
     _check_row_id(release, path, row_id)
-    for option, names in (("--drop", drop), ("--keep", keep)):
+    given_id = () if row_id is None else (row_id,)
+    for option, names in (("--row-id", given_id), ("--drop", drop), ("--keep", keep)):
         for name in names:
             file.check_column(option, name)
+    theirs = release.manifest.row_id
+    if row_id is not None and theirs in set(file.names) - {row_id, *drop}:
+        raise InputError(
+            f"the rows of {path} are named by the column {theirs}, got --row-id {row_id} (give "
+            f"--row-id {theirs}; or, if they are named by {row_id} here, --drop {theirs})"
+        )
     unit, secret = release.manifest.unit, release.manifest.source
     if unit is not None and unit.column in keep:
         raise InputError(
@@ -215,7 +222,8 @@ def _by_id(
 ) -> tuple[NDArray[np.int64], str]:
     """Returns the position of each row of the release in the table; -1: it is not there."""
     ids = file.read_names("--row-id", row_id, are_distinct=True)
-    places = pd.Index(ids.astype(str)).get_indexer(release.row_ids.astype(str))
+    theirs = [name.strip() for name in release.row_ids.astype(str)]  # of older versions
+    places = pd.Index(ids.astype(str)).get_indexer(theirs)
     shared, note = int((places >= 0).sum()), f"rows are matched by {row_id}"
     if not shared:
         raise InputError(

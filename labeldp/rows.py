@@ -30,7 +30,7 @@ def as_numbers(model: Any, X: Any, **settings: Any) -> NDArray[np.float64]:
     except ValueError as error:
         if "contains NaN" in str(error):
             raise InputError(
-                "X must hold numbers, and some are missing (fill them, for example by "
+                "X must hold numbers, and contains NaN for missing ones (fill them, as by "
                 "scikit-learn's SimpleImputer(add_indicator=True); for classes, "
                 "labeldp.models.model_for(X) fills those of a data frame as `labeldp fit` does)"
             ) from None

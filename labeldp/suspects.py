@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from labeldp.io.labels import numbers_of
 from labeldp.io.tables import TableFile
+from labeldp.names import class_text
 from labeldp.release import Release
 from labeldp.support.validate import InputError
 
@@ -41,7 +42,8 @@ FEWEST_ROWS = 20
 NUMBER_BINS = 20
 """Number of bins of a numeric column, when it is tried as a predictor of the label."""
 MISSING_CODES = np.array(
-    [nines * sign for nines in (99.0, 999.0, 9999.0, 99999.0, 999999.0) for sign in (-1, 1)]
+    [-9.0]
+    + [nines * sign for nines in (99.0, 999.0, 9999.0, 99999.0, 999999.0) for sign in (-1, 1)]
     + [-(2.0**bits) for bits in (15, 31, 63)]
     + [2.0**bits - 1 for bits in (15, 16, 31, 32, 63)]
 )
@@ -81,6 +83,16 @@ def missing_code(values: NDArray[np.float64]) -> tuple[float, int] | None:
         if count > 1 and is_far:
             return code, count
     return None
+
+
+def codes_in(features: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
+    """Yields the columns with a number that looks like a code for a missing value, and how often.
+
+    See `missing_code`.
+    """
+    for name in features.select_dtypes(np.number):
+        if (found := missing_code(features[name].to_numpy())) is not None:
+            yield name, *found
 
 
 def suspects_of_release(
@@ -210,13 +222,19 @@ def suspects_of_fit(
                 f"nothing for others (--drop {name} leaves it out, --keep {name} says that it is a "
                 "feature)"
             )
-    for name in features.select_dtypes(np.number):
-        if name not in keep and (found := missing_code(features[name].to_numpy())) is not None:
-            yield (
-                f"column {name} has {found[0]:.0f} in {found[1]:,} rows, far from its other "
-                "numbers: if it stands for a missing value, leave those cells empty, and fit again "
-                f"(--keep {name} says that it is a number)"
-            )
+    written = {"predicted"} | {f"p_{class_text(each)}" for each in release.classes}
+    for name in written.intersection(features) - set(keep):
+        yield (
+            f"column {name} has a name as `labeldp predict` writes it: if it was learnt from these "
+            f"releases, the accuracy below is not one on new rows (--drop {name}; --keep {name} "
+            "says that it is a feature)"
+        )
+    for name, code, count in codes_in(features.drop(columns=list(keep), errors="ignore")):
+        yield (
+            f"column {name} has {code:.0f} in {count:,} rows, far from its other numbers: if it "
+            "stands for a missing value, leave those cells empty, and fit again (--keep "
+            f"{name} says that it is a number)"
+        )
     labels = unbiased_labels(release)
     for name in features:
         if name in keep or (share := _accuracy_alone(features[name], labels)) is None:

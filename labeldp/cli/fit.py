@@ -133,7 +133,9 @@ def _print_verdict(gain: "Estimate", usual: str, size: int, given: argparse.Name
               f"{100 * gain.high:+.1f}")  # fmt: skip
     other = "linear" if given.model == "boosted_trees" else "boosted_trees"
     if gain.low > 0:
-        verdict, advice = "yes", f"labeldp predict FEATURES --model {given.out} --out FILE.csv"
+        ids = "" if given.row_id is None else f" --row-id {given.row_id}"
+        verdict = "yes"
+        advice = f"labeldp predict FEATURES --model {given.out}{ids} --out FILE.csv"
     elif gain.high <= SMALL_GAIN:
         verdict = "no"
         advice = f"other columns, or --model {other}; more rows like these will not help"

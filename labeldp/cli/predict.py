@@ -37,10 +37,17 @@ def run(given: argparse.Namespace) -> int:
     from labeldp.matching import features_for, probabilities_of
     from labeldp.models import load_model
     from labeldp.support.files import replacing
+    from labeldp.suspects import codes_in
 
     model = load_model(given.model)
     table = TableFile(given.file, given.separator)
     features = features_for(model, table)
+    for name, code, count in codes_in(features):
+        warnings.warn(
+            f"column {name} has {code:.0f} in {count:,} rows, far from its other numbers: if it "
+            "stands for a missing value, leave those cells empty",
+            stacklevel=1,
+        )
     ids = np.arange(len(features))
     if given.row_id is not None:
         ids = table.read_names("--row-id", given.row_id, are_distinct=True)

@@ -15,6 +15,7 @@ import argparse
 import functools
 import math
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from labeldp.manifest import Manifest
 
 USE_IT = "use it, or choose another name"
+FAR_MORE = 5
+"""Times as many rows as any other person has: such a name may stand for nobody."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -112,6 +115,8 @@ def run(given: argparse.Namespace) -> int:
     if given.unit is not None:
         persons = table.read_names("--unit", given.unit)
     who = None if persons is None else spellings(persons)
+    if who is not None and given.most_rows is None:
+        _check_persons(who, given)
     unit, kept = Unit.of(who, given.unit, given.most_rows)
     blank = new_manifest(
         given.eps, given.mechanism, classes=given.classes, bounds=given.bounds, unit=unit,
@@ -188,6 +193,17 @@ def _check(given: argparse.Namespace) -> None:
         check_bounds(given.bounds, "--bounds")
     known = REAL_MECHANISMS if given.classes is None else CLASS_MECHANISMS
     check_choice("--mechanism", given.mechanism, ["auto", *known])
+
+
+def _check_persons(who: "NDArray", given: argparse.Namespace) -> None:
+    """Refuses a person with far more rows than any other: it may stand for a missing name."""
+    (name, most), (_, next_most) = (*Counter(who.tolist()).most_common(2), ("", 0))[:2]
+    if most >= FAR_MORE * max(2, next_most):
+        raise InputError(
+            f"{given.file}, column {given.unit}: {name} has {most:,} rows, and no other more than "
+            f"{next_most:,}, so that each row would get eps / {most:,} (if it stands for a missing "
+            f"name, leave these rows out; otherwise give --most-rows, up to {most})"
+        )
 
 
 def _print_rest(

@@ -107,6 +107,8 @@ class TableFile:
                 " (its first row must hold the names of the columns, without a comment above; they "
                 "are not shown, as they may be labels)"
             )  # fmt: skip
+            if len(header) == 1 and not self.is_parquet:
+                shown += f"; it has one column, where {self.separator!r} separates them"
             raise InputError(f"{path} has no column {secret}{shown}")
         index = pd.Index(header)
         for twice in index[index.duplicated() & ((index != "") | self.is_parquet)][:1]:
@@ -150,7 +152,7 @@ class TableFile:
         return pd.DataFrame({name: [] for name in self.names})
 
     def read_names(self, option: str, name: str, *, are_distinct: bool = False) -> NDArray:
-        """Returns a column that names rows or persons: texts as they are written, or whole numbers.
+        """Returns a column that names rows or persons: texts less blanks, or whole numbers.
 
         Raises:
             InputError: there is no such column, a cell is empty, or a name is there twice.
@@ -179,6 +181,7 @@ class TableFile:
             )
         is_plain = is_text or pa.types.is_integer(column.type)
         if is_plain:
+            column = pc.utf8_trim_whitespace(column) if is_text else column
             names = column.to_numpy(zero_copy_only=False)
             names = names.astype(str) if is_text else names
         else:
@@ -447,10 +450,11 @@ class TableFile:
             return None
 
     def _categories(self, column: pa.Array, name: str) -> NDArray:
-        """Returns a column as texts, where a missing one is empty."""
+        """Returns a column as texts less blanks, where a missing one is empty."""
         kind, what = column.type, None
         if not self.is_parquet:
-            column = pc.if_else(pc.is_in(pc.utf8_trim_whitespace(column), MISSING), "", column)
+            column = pc.utf8_trim_whitespace(column)
+            column = pc.if_else(pc.is_in(column, MISSING), "", column)
         elif pa.types.is_timestamp(kind):
             texts = column.to_pandas().astype(str)
             column = pa.array(texts.where(~is_empty(column), ""), pa.string())
@@ -459,7 +463,7 @@ class TableFile:
         else:
             try:
                 plain = column.dictionary_decode() if pa.types.is_dictionary(kind) else column
-                column = pc.fill_null(pc.cast(plain, pa.string()), "")
+                column = pc.utf8_trim_whitespace(pc.fill_null(pc.cast(plain, pa.string()), ""))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 what = "has bytes that are no text in UTF-8"
         if what is None:

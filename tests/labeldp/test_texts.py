@@ -29,7 +29,7 @@ def test_texts_are_refused_in_one_line(kind):
     ):
         with pytest.raises(InputError, match=way):
             work()
-    with pytest.raises(InputError, match=r"^X must hold numbers, and some are missing .*\)$"):
+    with pytest.raises(InputError, match=r"^X must hold numbers, and contains NaN .*\)$"):
         fitted.predict([[0.0], [np.nan]])
     encoder = OneHotEncoder(sparse_output=False)  # as the message says
     made = make_pipeline(encoder, ldp.LabelDPClassifier()).fit(texts, classes)

@@ -159,3 +159,70 @@ def test_rows_that_python_named_are_not_matched_by_position(ids, capsys):
     assert fit("f.csv", "--drop", "id") == 2
     assert "--row-id" in capsys.readouterr().err
     assert fit("f.csv", "--row-id", "id") == 0
+
+
+def test_blanks_around_names_and_categories_do_not_matter(tmp_path, monkeypatch, capsys):
+    # Three of four releases found no row, and one clinic was three categories.
+    monkeypatch.chdir(tmp_path)
+    ids = [f"p{n}" for n in range(200)]
+    ward = ["eye", "ear"] * 100
+    padded = [f" {name} " if n % 3 else name for n, name in enumerate(ids)]
+    pd.DataFrame({"id": padded, "y": ["a", "b"] * 100}).to_csv("s.csv", index=False)
+    wards = [f"{name} " if n % 3 else name for n, name in enumerate(ward)]
+    pd.DataFrame({"id": ids, "ward": wards}).to_csv("f.csv", index=False)
+    pd.DataFrame({"id": ids, "ward": ward}).to_csv("g.csv", index=False)
+    release = "release s.csv --label y --classes a,b --eps 8 --row-id id --out r.parquet"
+    assert main(release.split()) == 0
+    assert (
+        main(["fit", "f.csv", "--release", "r.parquet", "--row-id", "id", "--out", "m.skops"]) == 0
+    )
+    said = capsys.readouterr().out
+    assert "rows are matched by id\n" in said
+    assert "predict FEATURES --model m.skops --row-id id" in said
+    for name in "fg":
+        done = main(f"predict {name}.csv --model m.skops --row-id id --out {name}.p.csv".split())
+        assert done == 0
+    assert Path("f.p.csv").read_bytes() == Path("g.p.csv").read_bytes()
+
+
+def test_a_name_of_nobody_does_not_take_the_budget(tmp_path, monkeypatch, capsys):
+    # 25 cells with "k.A." were one person, so that every row had eps / 25.
+    monkeypatch.chdir(tmp_path)
+    who = [f"p{n // 2}" for n in range(80)] + ["k.A."] * 20
+    pd.DataFrame({"who": who, "y": ["a", "b"] * 50}).to_csv("s.csv", index=False)
+    release = [
+        "release",
+        "s.csv",
+        "--label",
+        "y",
+        "--classes",
+        "a,b",
+        "--eps",
+        "8",
+        "--unit",
+        "who",
+        "--out",
+        "r.parquet",
+    ]
+    assert main(release) == 2
+    said = capsys.readouterr().err
+    assert "k.A. has 20 rows" in said and "--most-rows" in said
+    assert not Path("s.csv.ledger").exists()
+    assert main([*release, "--most-rows", "2"]) == 0
+
+
+def test_the_column_of_names_is_the_one_that_was_released(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    ids = range(100)
+    pd.DataFrame({"id": ids, "y": ["a", "b"] * 50}).to_csv("s.csv", index=False)
+    pd.DataFrame({"id": ids, "no": ids[::-1], "x": 1.0}).to_csv("f.csv", index=False)
+    release = "release s.csv --label y --classes a,b --eps 8 --row-id id --out r.parquet"
+    assert main(release.split()) == 0
+    assert (
+        main(["fit", "f.csv", "--release", "r.parquet", "--row-id", "no", "--out", "m.skops"]) == 2
+    )
+    assert "give --row-id id" in capsys.readouterr().err
+    assert (
+        main(["fit", "f.csv", "--release", "r.parquet", "--row-id", "nr", "--out", "m.skops"]) == 2
+    )
+    assert "--row-id=nr is not a column" in capsys.readouterr().err

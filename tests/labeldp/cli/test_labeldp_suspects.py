@@ -91,7 +91,7 @@ def test_fit_tells_of_names_and_of_a_leak_and_whether_the_model_is_of_use(table,
     assert "better than always saying no: yes" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("code", [-999, 999, -99, 9999, -(2**31), -32768])
+@pytest.mark.parametrize("code", [-9, -999, 999, -99, 9999, -(2**31), -32768])
 def test_fit_tells_of_a_code_for_a_missing_value(code, table, capsys):
     # The model learnt from an age of 999.
     ages = table["client_age"].where(np.arange(ROWS) % 30 > 0, code)
@@ -104,6 +104,18 @@ def test_fit_tells_of_a_code_for_a_missing_value(code, table, capsys):
     assert "client_age" in note and "--keep client_age" in note
     assert main([*fit, "--keep", "client_age"]) == 0
     assert "client_age" not in capsys.readouterr().err
+    assert main(["predict", "f.csv", "--model", "m.skops", "--out", "p.csv"]) == 0
+    assert f"client_age has {code} in 30 rows" in capsys.readouterr().err
+
+
+def test_fit_tells_of_predictions_that_were_joined_to_the_features(table, capsys):
+    # They were learnt from the same releases, and no row is held out any more.
+    table[["client_age"]].assign(predicted="no", p_no=0.7).to_csv("f.csv", index=False)
+    assert main([*RELEASE, "--out", "r.parquet"]) == 0
+    capsys.readouterr()
+    assert main(["fit", "f.csv", "--release", "r.parquet", "--out", "m.skops"]) == 0
+    said = capsys.readouterr().err
+    assert "--drop predicted" in said and "--drop p_no" in said
 
 
 @pytest.mark.parametrize(("code", "is_said"), [(-999, True), (45, False), (99, False)])

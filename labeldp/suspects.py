@@ -223,7 +223,7 @@ def suspects_of_fit(
                 "feature)"
             )
     written = {"predicted"} | {f"p_{class_text(each)}" for each in release.classes}
-    for name in written.intersection(features) - set(keep):
+    for name in sorted(written.intersection(features) - set(keep)):
         yield (
             f"column {name} has a name as `labeldp predict` writes it: if it was learnt from these "
             f"releases, the accuracy below is not one on new rows (--drop {name}; --keep {name} "

@@ -197,7 +197,8 @@ def _check(given: argparse.Namespace) -> None:
 
 def _check_persons(who: "NDArray", given: argparse.Namespace) -> None:
     """Refuses a person with far more rows than any other: it may stand for a missing name."""
-    (name, most), (_, next_most) = (*Counter(who.tolist()).most_common(2), ("", 0))[:2]
+    largest = Counter(who.tolist()).most_common(2) or [("", 0)]  # no rows
+    (name, most), next_most = largest[0], largest[-1][1]
     if most >= FAR_MORE * max(2, next_most):
         raise InputError(
             f"{given.file}, column {given.unit}: {name} has {most:,} rows, and no other more than "

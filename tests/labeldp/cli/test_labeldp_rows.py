@@ -209,6 +209,9 @@ def test_a_name_of_nobody_does_not_take_the_budget(tmp_path, monkeypatch, capsys
     assert "k.A. has 20 rows" in said and "--most-rows" in said
     assert not Path("s.csv.ledger").exists()
     assert main([*release, "--most-rows", "2"]) == 0
+    Path("s.csv").write_text("who,y\n")
+    assert main([*release[:-1], "q.parquet"]) == 2
+    assert "has no rows" in capsys.readouterr().err
 
 
 def test_the_column_of_names_is_the_one_that_was_released(tmp_path, monkeypatch, capsys):

@@ -25,14 +25,7 @@ from labeldp.manifest import ClassName
 from labeldp.names import as_python, class_key
 from labeldp.network import checked_targets, fit_network
 from labeldp.release import Release
-from labeldp.rows import (
-    as_numbers,
-    check_order,
-    check_release,
-    check_size,
-    checked_weights,
-    keys_of,
-)
+from labeldp.rows import as_numbers, check_release, check_size, checked_weights, keys_of
 from labeldp.support.validate import InputError, check_choice, check_integer, check_number
 from labeldp.trees import TreeSettings, fit_boosted_trees
 
@@ -102,7 +95,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             InputError: anything but a release of classes; another number of rows; texts in X,
                 or numbers near overflow, unless it goes to another estimator.
         """
-        check_release("fit", release, X)
+        check_release("fit", release, X, sample_weight=sample_weight)
         check_integer("max_rounds", as_python(self.max_rounds), low=1)
         check_integer("epochs", as_python(self.epochs), low=1)
         if self.penalty is not None:
@@ -112,7 +105,6 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             weight_keyword(self.estimator)  # refuses what takes no weights, before any work
         inputs = self._checked(X, reset=True)
         check_size(inputs.shape[0], release)
-        check_order(release, sample_weight=sample_weight)
         weights = checked_weights(sample_weight, len(release))
         if not own:
             self.model_ = self._by_expectation(inputs, release, weights)

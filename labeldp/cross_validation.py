@@ -10,7 +10,7 @@ from sklearn.utils import _safe_indexing as rows_of
 
 from labeldp.names import numbered
 from labeldp.release import Release
-from labeldp.rows import check_order, check_release
+from labeldp.rows import check_release
 from labeldp.support.progress import progress_bar
 from labeldp.support.validate import InputError, check_integer
 
@@ -44,12 +44,12 @@ def cross_val_predict(
     >>> cross_val_predict(LabelDPClassifier(), X, release).argmax(1).mean()
     np.float64(0.5)
     """
-    check_release("cross_val_predict", release, X, of_numbers=not getattr(release, "classes", True))
+    of_numbers = not getattr(release, "classes", True)
+    check_release("cross_val_predict", release, X, of_numbers=of_numbers, persons=persons)
     check_integer("cv", cv, low=2)
     size = len(release)
     if size < 2 * cv:
         raise InputError(f"a model needs at least {2 * cv} rows, got {size}")
-    check_order(release, persons=persons)
     whose = np.arange(size) if persons is None else numbered(persons, size)
     if (people := int(whose.max()) + 1) < cv:
         raise InputError(

@@ -13,14 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp.expectation import weight_keyword
 from labeldp.release import Release
-from labeldp.rows import (
-    as_numbers,
-    check_order,
-    check_release,
-    check_size,
-    checked_weights,
-    keys_of,
-)
+from labeldp.rows import as_numbers, check_release, check_size, checked_weights, keys_of
 
 
 class LabelDPRegressor(RegressorMixin, BaseEstimator):
@@ -51,12 +44,11 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
         Raises:
             InputError: anything but a release of numbers; another number of rows; texts in X.
         """
-        check_release("fit", release, X, of_numbers=True)
+        check_release("fit", release, X, of_numbers=True, sample_weight=sample_weight)
         inputs = as_numbers(self, X)
         check_size(len(inputs), release)
         own = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 6, 17)))
         model = own if self.estimator is None else clone(self.estimator)
-        check_order(release, sample_weight=sample_weight)
         weights = checked_weights(sample_weight, len(release))
         given = {} if weights is None else {weight_keyword(model, "regressor"): weights}
         with config_context(enable_metadata_routing=False):  # where a step is asked by its name

@@ -108,7 +108,9 @@ def objects_in(root: object) -> Iterator[object]:
             left += [cell.cell_contents for cell in getattr(each, "__closure__", None) or ()]
 
 
-def check_release(asked: str, release: object, X: Any, *, of_numbers: bool = False) -> None:
+def check_release(
+    asked: str, release: object, X: Any, *, of_numbers: bool = False, **given: Any
+) -> None:
     """Refuses anything but a release of this kind whose rows are those of X, in their order.
 
     Args:
@@ -116,6 +118,7 @@ def check_release(asked: str, release: object, X: Any, *, of_numbers: bool = Fal
         release: what it was given.
         X: features.
         of_numbers: whether it must be a release of numbers, not of classes.
+        given: other arguments with something for each row, by name.
 
     Raises:
         InputError: what is wrong.
@@ -132,7 +135,7 @@ def check_release(asked: str, release: object, X: Any, *, of_numbers: bool = Fal
         raise InputError(f"this is a release of {other}")
     if not len(release):
         raise InputError("the release has no rows")
-    check_order(release, X=X)
+    check_order(release, X=X, **given)
 
 
 def checked_weights(sample_weight: ArrayLike | None, size: int) -> NDArray[np.float64] | None:

@@ -74,9 +74,7 @@ REMARKS = {
     "and filtered FixMatch. Their code names these runs; we could not get the values.",
     "cifar100": "Why so little at eps=0.5: 50,000 released sets, of 42 of the 100 classes each, "
     "tell about as much as 32 true labels (at eps=1: 133). From so little the marginal likelihood, "
-    "which is not convex, loses classes: of 93 to 99, by seed, no test image is right. RAPPOR's "
-    "bits tell as much, and the convex loss bce learns more from them: 12.1 % (one seed, not among "
-    "the records).",
+    "which is not convex, loses classes: of 93 to 99, by seed, no test image is right.",
 }
 """{data set: what a reader must know of its table, below it}."""
 LOOKED = "†"

@@ -6,7 +6,8 @@ Each piece of work runs in a process of its own, on one thread, and right after 
 importing the library and a small release, beside `import torch`; `labeldp release` of `rows` labels
 with text ids, and a second release of them, which is refused, beside pandas reading the file;
 `labeldp fit` of `fit_rows` x 20 features in five classes, beside five folds of scikit-learn's
-LogisticRegression on clean labels. CPU seconds, start of Python included, of imports the least of
+LogisticRegression on clean labels; `labeldp predict` and `evaluate` of another `fit_rows` rows,
+beside scikit-learn's predictions, and its scores and curves on clean labels. CPU seconds, start of Python included, of imports the least of
 five; peak memory is what Linux counts for that process (VmHWM, as ru_maxrss begins at the
 parent's). Writes commands_cpu.csv.
 """
@@ -45,6 +46,39 @@ from sklearn.model_selection import cross_val_score
 table = pd.read_csv(sys.argv[1])
 cross_val_score(LogisticRegression(), table.drop(columns="answer"), table["answer"], cv=5)
 """
+START = """
+import numpy as np, pandas as pd
+from sklearn.linear_model import LogisticRegression
+names = [f"x{each}" for each in range(20)]
+model = LogisticRegression()  # as if read from a file: its weights do not matter here
+model.classes_, model.coef_, model.intercept_ = np.array(list("abcde")), np.eye(5, 20), np.zeros(5)
+table = pd.read_csv(sys.argv[1])
+found = model.predict_proba(table[names].to_numpy())
+"""
+PREDICTED = (
+    START
+    + """
+out = pd.DataFrame(found, columns=list("abcde"))
+out.insert(0, "row", table["id"])
+out.insert(1, "predicted", model.classes_[found.argmax(1)])
+out.to_csv(sys.argv[2], index=False, float_format="%.6g")
+"""
+)
+SCORED = (
+    START
+    + """
+from matplotlib import pyplot
+from sklearn.calibration import CalibrationDisplay
+from sklearn.metrics import RocCurveDisplay, accuracy_score, log_loss, roc_auc_score
+print(accuracy_score(table["answer"], model.classes_[found.argmax(1)]))
+print(log_loss(table["answer"], found), roc_auc_score(table["answer"], found, multi_class="ovr"))
+_, axes = pyplot.subplots(1, 2)
+for place, name in enumerate(model.classes_):
+    for display, axis in zip([CalibrationDisplay, RocCurveDisplay], axes):
+        display.from_predictions(table["answer"] == name, found[:, place], ax=axis)
+pyplot.savefig(sys.argv[2])
+"""
+)
 CLASSES = list("abcde")
 
 
@@ -106,18 +140,28 @@ def main(options: dict[str, str]) -> Iterator[Row]:
         yield row(f"release {rows:,} rows", first, "pandas.read_csv", read)
         yield row(f"refuse a second release of {rows:,} rows", second, "pandas.read_csv", read)
     with tempfile.TemporaryDirectory() as name:
-        source = written(Path(name) / "people.csv", fit_rows, 20)
-        out, features, numbers = (
-            source.with_name(each) for each in ("release.parquet", "features.csv", "numbers.csv")
-        )
+        source = written(Path(name) / "people.csv", 2 * fit_rows, 20)
+        out, model, numbers, old, new, file, picture = (
+            source.with_name(each)
+            for each in ("release.parquet", "model.skops", "numbers.csv", "old.csv", "new.csv",
+                         "file.csv", "picture.png")
+        )  # fmt: skip
         work(COMMAND, 0, "release", source, *labels, "--out", out)
         table = pd.read_csv(source)
-        table.drop(columns="answer").to_csv(features, index=False)
-        table.drop(columns="id").to_csv(numbers, index=False)
-        given = ["--release", out, "--row-id", "id", "--out", source.with_name("model.skops")]
-        fit = work(COMMAND, 0, "fit", features, *given)
+        table[:fit_rows].drop(columns="id").to_csv(numbers, index=False)
+        table[:fit_rows].drop(columns="answer").to_csv(old, index=False)
+        table[fit_rows:].to_csv(new, index=False)
+        size, ids, by = f"{fit_rows:,} x 20, 5 classes", ["--row-id", "id"], ["--release", out]
+        fit = work(COMMAND, 0, "fit", old, *by, *ids, "--out", model)
         folds = work(FOLDS, numbers)
-        yield row(f"fit {fit_rows:,} x 20, 5 classes", fit, "5 folds of LogisticRegression", folds)
+        yield row(f"fit {size}", fit, "5 folds of LogisticRegression", folds)
+        predict = work(COMMAND, 0, "predict", new, "--model", model, *ids, "--out", file)
+        yield row(f"predict {size}", predict, "LogisticRegression", work(PREDICTED, new, file))
+        evaluate = work(
+            COMMAND, 0, "evaluate", new, *by, *ids, "--model", model, "--out", picture
+        )  # fmt: skip
+        scored = work(SCORED, new, picture)
+        yield row(f"evaluate {size}", evaluate, "accuracy, loss, AUC, curves", scored)
 
 
 if __name__ == "__main__":

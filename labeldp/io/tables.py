@@ -236,8 +236,9 @@ class TableFile:
                 values = None if name in chosen else self._numbers(column, name in given)
                 if name in given and values is None:
                     self._refuse_text(column, name, advice)
-                if not self.is_parquet:  # whose texts are meant to be texts
-                    cells = [each.strip() for each in column.unique().to_pylist()]
+                # Texts of a Parquet file are meant to be texts.
+                if not self.is_parquet and (values is None or self.separator != ","):
+                    cells = pc.utf8_trim_whitespace(column.unique()).to_pylist()
                     self._check_ambiguous(cells, values is not None, name)
                     if values is None and name not in {*chosen, *keep}:
                         self._refuse_decorated(column, cells, name)
@@ -479,9 +480,9 @@ class TableFile:
 
         Such as 1.234 next to 567, in a file of people who write 0,5.
         """
+        what = ""
         if self.separator == ",":
             return
-        what = ""
         if are_numbers and self.separator == ";":
             points = [each for each in cells if "." in each]
             if 0 < len(points) < len(cells) and all(map(THOUSANDS_POINT.match, points)):

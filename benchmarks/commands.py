@@ -7,9 +7,9 @@ importing the library and a small release, beside `import torch`; `labeldp relea
 with text ids, and a second release of them, which is refused, beside pandas reading the file;
 `labeldp fit` of `fit_rows` x 20 features in five classes, beside five folds of scikit-learn's
 LogisticRegression on clean labels; `labeldp predict` and `evaluate` of another `fit_rows` rows,
-beside scikit-learn's predictions, and its scores and curves on clean labels. CPU seconds, start of Python included, of imports the least of
-five; peak memory is what Linux counts for that process (VmHWM, as ru_maxrss begins at the
-parent's). Writes commands_cpu.csv.
+beside scikit-learn's predictions, and its scores and curves on clean labels. CPU seconds, start of
+Python included, of imports the least of five; peak memory is what Linux counts for
+that process (VmHWM, as ru_maxrss begins at the parent's). Writes commands_cpu.csv.
 """
 
 import os

@@ -12,8 +12,8 @@ import papers
 from labeldp.support.files import write_text
 from labeldp_bench.experiments.compose import experiment_names
 from labeldp_bench.experiments.experiment import read_experiment
-from labeldp_bench.records.collect import read_committed, read_with_classes
 from labeldp_bench.records.published import read_published
+from labeldp_bench.records.record import Records
 from labeldp_bench.support.checkout import CHECKOUT
 from papers.blockrr import figures as blockrr
 from papers.figures import PaperFigure, counts, write_both, write_figure
@@ -67,9 +67,8 @@ def paper_tables() -> list[Table]:
     return [load_table(name) for name in sorted(names, key=parts)]
 
 
-def write_tables() -> list[Table]:
+def write_tables(records: Records) -> list[Table]:
     """Writes every table as CSV, Markdown and LaTeX; returns them."""
-    records = read_with_classes()
     tables = paper_tables()
     for table in tables:
         rows = table.rows(records)
@@ -77,13 +76,12 @@ def write_tables() -> list[Table]:
     return tables
 
 
-def write_site_tables() -> dict[str, pd.DataFrame]:
+def write_site_tables(records: Records) -> dict[str, pd.DataFrame]:
     """Writes the pages of papers/site/tables that are tables, and the table of docs/findings.md.
 
     Returns:
         {stem: rows}.
     """
-    records = read_with_classes()
     pages = [page for page in read_pages().values() if not page.figure]
     rows = {page.stem: page.write(records) for page in pages}
     order = findings.order_of(rows["tuned_vs_stated"])
@@ -92,9 +90,10 @@ def write_site_tables() -> dict[str, pd.DataFrame]:
     return rows
 
 
-def write_figures(figures: tuple[PaperFigure, ...] = ALL, out: Path = papers.FIGURES) -> None:
+def write_figures(
+    records: Records, figures: tuple[PaperFigure, ...] = ALL, out: Path = papers.FIGURES
+) -> None:
     """Writes every figure and prints which cells are missing, with the command that fills them."""
-    records = read_committed()
     total = found = 0
     for figure in figures:
         cells, done = counts(write_figure(figure, records, out))
@@ -105,9 +104,8 @@ def write_figures(figures: tuple[PaperFigure, ...] = ALL, out: Path = papers.FIG
     print(f"{len(figures)} figures: {found} of {total} cells done, {total - found} missing")
 
 
-def write_other_pictures(out: Path = papers.FIGURES) -> None:
+def write_other_pictures(records: Records, out: Path = papers.FIGURES) -> None:
     """Writes the pictures of tables, findings and docs/."""
-    records = read_committed()
     rates = ExponentTable.of(read_experiment("theoretical_limits/table1"))
     published = read_published()
     known = best_known.rows_of(records, published)

@@ -8,7 +8,7 @@ Into results/figures and docs/. Nothing is trained; exit 0 where cells are missi
 import sys
 
 from labeldp_bench.cli.script import command, read_arguments
-from labeldp_bench.records.collect import check_committed
+from labeldp_bench.records.collect import read_with_classes
 from papers.reproduce import write_figures, write_other_pictures
 
 
@@ -16,9 +16,9 @@ from papers.reproduce import write_figures, write_other_pictures
 def main(arguments: list[str]) -> int:
     """Prints what is missing."""
     read_arguments(arguments, {})
-    check_committed()
-    write_figures()
-    write_other_pictures()
+    records = read_with_classes()
+    write_figures(records)
+    write_other_pictures(records)
     return 0
 
 

@@ -8,7 +8,7 @@ Into results/tables. Nothing is trained; the exit status is 0 where cells are mi
 import sys
 
 from labeldp_bench.cli.script import command, read_arguments
-from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.collect import read_with_classes
 from labeldp_bench.support.checkout import CHECKOUT
 from papers.naming import SMALLER
 from papers.reproduce import write_site_tables, write_tables
@@ -20,12 +20,12 @@ from papers.tables import TABLES
 def main(arguments: list[str]) -> int:
     """Prints how many cells are missing."""
     read_arguments(arguments, {})
-    tables = write_tables()
+    records = read_with_classes()
+    tables = write_tables(records)
     cells = {cell.config_hash for table in tables for cell in table.experiment.cells()}
-    records = read_committed()
     missing = cells - set(records)
-    known = write_best_known()
-    pages = write_site_tables()
+    known = write_best_known(records)
+    pages = write_site_tables(records)
     print(f"{len(tables) + len(pages) + 1} tables in {TABLES.relative_to(CHECKOUT)}: ", end="")
     print(f"{len(cells) - len(missing)} of {len(cells)} cells done, {len(missing)} missing")
     for budget in sorted({record["budget"] for record in records.values()}.intersection(SMALLER)):

@@ -1,8 +1,9 @@
 """An experiment's cells, and smaller versions of them by its budget. Imports no torch."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 from hydra.errors import HydraException
@@ -23,7 +24,7 @@ from labeldp_bench.experiments.compose import (
     unknown_experiment,
 )
 from labeldp_bench.experiments.grid import Axes, CellSpec, cell_specs, spell
-from labeldp_bench.experiments.identity import PAPER
+from labeldp_bench.experiments.identity import GROUPS, PAPER
 
 
 def scaled(overrides: Sequence[str], asked: Collection[str] = ()) -> list[str]:
@@ -48,10 +49,14 @@ def scaled(overrides: Sequence[str], asked: Collection[str] = ()) -> list[str]:
     name = own.pop("budget", f"budget={PAPER}").partition("=")[2]
     if name in (PAPER, "null"):
         return list(own.values())
-    _check_has_version(name, _as_stated(own))
-    for rule in _read_budget(name).rules:
-        cell = _as_stated(own)  # with what the rules before have changed
-        if any(cell.identity.get(key) not in names for key, names in rule["when"].items()):
+    budget, cell = _read_budget(name), compose_cell(list(own.values()))
+    for group, names in budget.only.items():
+        if (choice := cell.choices[group]) not in names:
+            raise NoVersionError(
+                f"budget={name} is for {group}= {' '.join(names)}; got {choice} (use budget=paper)"
+            )
+    for rule in budget.rules:
+        if any(cell.choices[group] not in names for group, names in rule["when"].items()):
             continue
         known = {
             key: value
@@ -67,12 +72,9 @@ def scaled(overrides: Sequence[str], asked: Collection[str] = ()) -> list[str]:
             }
         kept = {key: text for key, text in own.items() if key not in new}
         own = kept | {key: f"{key}={spell(value)}" for key, value in new.items()}
+        if new:
+            cell = compose_cell(list(own.values()))
     return [*own.values(), f"budget={name}"]
-
-
-def _as_stated(own: Mapping[str, str]) -> Cell:
-    """Returns the cell of {key: override}; rules of budgets ask for nothing that code states."""
-    return replace(compose_cell(list(own.values())), as_stated=True)
 
 
 def _is_above(cell: Cell, key: str, most: float) -> bool:
@@ -90,21 +92,12 @@ class NoVersionError(InputError):
     """A budget has no version of a cell."""
 
 
-def _check_has_version(budget: str, cell: Cell) -> None:
-    for key, names in _read_budget(budget).only.items():
-        if (own := cell.identity.get(key)) not in names:
-            known = " ".join(names)
-            raise NoVersionError(
-                f"budget={budget} is for {key}= {known}; got {own} (use budget=paper)"
-            )
-
-
 class _Budget(NamedTuple):
     """One file of configs/budget.
 
     Attributes:
-        rules: each with `when`, `set` and `at_most`.
-        only: {key: its values} of the cells that have a version.
+        rules: each with `when`, {group: its choices}, `set` and `at_most`.
+        only: {group: its choices} of the cells that have a version.
         seeds: number of seeds of every cell; 0: those of the experiment.
     """
 
@@ -123,8 +116,16 @@ def _read_budget(name: str) -> _Budget:
         if not isinstance(rule, dict) or set(rule) - {"when", "set", "at_most"}:
             raise InputError(f"a rule of a budget has the keys when, set, at_most; got {rule!r}")
     empty: dict[str, Any] = {"when": {}, "set": {}, "at_most": {}}
-    rules = [empty | dict(rule) for rule in budget["rules"]]
-    return _Budget(rules, budget.get("only", {}), budget.get("seeds", 0))
+    found = _Budget(
+        [empty | dict(rule) for rule in budget["rules"]],
+        budget.get("only", {}),
+        budget.get("seeds", 0),
+    )
+    groups = (*GROUPS, "pretrain", "tuning")
+    for key in chain(found.only, *(rule["when"] for rule in found.rules)):
+        if key not in groups:
+            raise InputError(f"budget={name}: when and only take {', '.join(groups)}; got {key}")
+    return found
 
 
 def with_seeds(axes: Axes) -> Axes:

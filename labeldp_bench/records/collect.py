@@ -78,27 +78,22 @@ def read_committed(path: Path = COMMITTED) -> Records:
     return records
 
 
-def check_committed() -> None:
-    """Refuses to go on where there is no committed record, since every page would be empty.
+def read_with_classes() -> Records:
+    """Returns {config_hash: record}, with `per_class_accuracy` where there are such rows.
 
     Raises:
-        InputError: the table is not there, or has no row.
+        InputError: the table is not there, or has no row: every page would be empty.
     """
-    if not read_committed():
+    if not (records := read_committed()):
         raise InputError(
             f"there is no record in {COMMITTED} (bring it back by `git checkout`, or run "
             "`python scripts/collect.py` where you have runs)"
         )
-
-
-def read_with_classes() -> Records:
-    """Returns {config_hash: record} with `per_class_accuracy` where there are such rows."""
-    records = read_committed()
     if PER_CLASS.is_file():
         rows = read_rows(PER_CLASS, ["config_hash"], ["class", "accuracy"]).sort_values("class")
-        for name, group in rows.groupby("config_hash"):
+        for name, accuracy in zip(rows.config_hash, rows.accuracy.tolist(), strict=True):
             if name in records:
-                records[str(name)]["per_class_accuracy"] = group.accuracy.tolist()
+                records[name].setdefault("per_class_accuracy", []).append(accuracy)
     return records
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from labeldp_bench.records.record import Record
 
@@ -49,7 +49,7 @@ class SeedsEstimate:
         """Half the width of the 95 % t interval; NaN where the error is unknown."""
         if math.isnan(self.error):
             return math.nan
-        return float(self.error * stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom))
+        return float(self.error * special.stdtrit(self.freedom, (1 + CONFIDENCE) / 2))
 
     @property
     def low(self) -> float:
@@ -71,7 +71,7 @@ class SeedsEstimate:
             return math.nan
         if self.error == 0:
             return 0.5 - math.copysign(0.5, self.value) if self.value else 0.5
-        return float(stats.t.sf(self.value / self.error, self.freedom))
+        return float(special.stdtr(self.freedom, -self.value / self.error))
 
     @property
     def p(self) -> float:

@@ -15,7 +15,6 @@ import pandas as pd
 
 from labeldp_bench.data.official import OFFICIAL
 from labeldp_bench.experiments.identity import PAPER, all_but_seed
-from labeldp_bench.records.collect import read_committed
 from labeldp_bench.records.published import read_published
 from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports.naming import counted, data_name_of, name_of, setting_of
@@ -399,8 +398,8 @@ def _method_names(row: Row, prefix: str) -> list[str]:
     return [text for text in said if text not in ("", "none", "nan", "None")]
 
 
-def write_best_known() -> pd.DataFrame:
+def write_best_known(records: Records) -> pd.DataFrame:
     """Writes the table as CSV, Markdown and LaTeX; returns its rows."""
-    rows = rows_of(read_committed(), read_published())
+    rows = rows_of(records, read_published())
     write_page(STEM, rows, "Best known accuracy", list(parts_of(rows)), digits=6)
     return rows

@@ -35,7 +35,7 @@ def rows_of(tmp_path):
 def test_commands_stand_beside_their_baselines(rows_of):
     rows = rows_of(commands, "rows=50", "fit_rows=300")
     assert [row["baseline"].split()[0] for row in rows] == [
-        "import", "pandas.read_csv", "pandas.read_csv", "5"
+        "import", "pandas.read_csv", "pandas.read_csv", "5", "LogisticRegression", "accuracy,"
     ]  # fmt: skip
     assert all(float(row["times_baseline"]) > 0.5 for row in rows)
 

@@ -412,23 +412,21 @@ def write_figure(figure: PaperFigure, records: Records, out: Path) -> pd.DataFra
     """
     points = figure.points(records)
     out.mkdir(parents=True, exist_ok=True)
-    write_both(out / figure.stem, lambda: picture_of(figure, points) if points.n.sum() else None)
+    write_both(out / figure.stem, picture_of(figure, points) if points.n.sum() else None)
     write_text(out / f"{figure.stem}.md", page(figure, points, figure.verdicts(points, records)))
     return points
 
 
-def write_both(stem: Path, draw: Callable[[], Figure | None]) -> list[Path]:
+def write_both(stem: Path, figure: Figure | None) -> list[Path]:
     """Writes a picture as PNG and PDF, and returns their paths; without one, old ones are deleted.
 
-    In a report an old picture would look like a result. `draw` is called for each file: the second
-    layout of one figure differs from its first.
+    In a report an old picture would look like a result.
     """
-    written = []
-    for path in (stem.with_suffix(ending) for ending in (".png", ".pdf")):
-        figure = draw()
+    paths = [stem.with_suffix(ending) for ending in (".png", ".pdf")]
+    for path in paths:
         if figure is None:
             path.unlink(missing_ok=True)
         else:
             plotting.save(figure, path)
-            written.append(path)
-    return written
+            figure.set_layout_engine("none")  # a second layout would differ from the first
+    return paths if figure else []

@@ -115,10 +115,9 @@ def write_other_pictures(records: Records, out: Path = papers.FIGURES) -> None:
         bits.write_picture(records, published, out),
         comparison.write_picture(out),
         *write_both(
-            out / f"{rates.stem}_exponents",
-            lambda: theoretical_limits.draw_exponents(rates, records),
+            out / f"{rates.stem}_exponents", theoretical_limits.draw_exponents(rates, records)
         ),
-        *write_both(out / "best_known", lambda: pictures.draw_best_known(known)),
+        *write_both(out / "best_known", pictures.draw_best_known(known)),
         *pictures.write_findings(differences, out),
         mechanisms.write_picture(),
     ]

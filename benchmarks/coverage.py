@@ -12,6 +12,7 @@ scores: does what the command prints hold the accuracy of the model that it writ
 Writes metric_coverage.csv.
 """
 
+import itertools
 import sys
 import warnings
 from collections.abc import Callable
@@ -29,6 +30,8 @@ from labeldp.intervals import unknown
 from labeldp_bench.cli.script import command, integer, output_folder, read_arguments
 
 POPULATION = 200_000
+SETTINGS = list(itertools.product((2, 5), (500, 5000), (0.5, 1.0, 3.0)))
+"""Classes, rows, eps."""
 BINS = 10
 Values = dict[str, float]
 
@@ -173,13 +176,11 @@ def main(arguments: list[str]) -> int:
     out = output_folder("out", options["out"])
     warnings.simplefilter("ignore")  # "practically noise", as it should be at these eps
     tables = []
-    for classes in (2, 5):
-        for rows in (500, 5000):
-            for eps in (0.5, 1.0, 3.0):
-                for of_fit, simulations in enumerate(counts if rows == 500 else counts[:1]):
-                    each = simulated(classes, eps, rows, simulations, bool(of_fit))
-                    print(each.round(3).to_string(index=False), flush=True)
-                    tables.append(each)
+    for classes, rows, eps in SETTINGS:
+        for of_fit, simulations in enumerate(counts if rows == 500 else counts[:1]):
+            each = simulated(classes, eps, rows, simulations, bool(of_fit))
+            print(each.round(3).to_string(index=False), flush=True)
+            tables.append(each)
     pd.concat(tables).to_csv(out / "metric_coverage.csv", index=False, float_format="%.4g")
     return 0
 

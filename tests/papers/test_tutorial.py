@@ -1,9 +1,9 @@
 """The tutorial runs from top to bottom, and is small enough to be committed with its outputs."""
 
+import ast
+import contextlib
+import io
 import json
-import os
-
-import pytest
 
 from tests.conftest import CHECKOUT
 
@@ -12,29 +12,25 @@ NOTEBOOK = CHECKOUT / "docs" / "tutorial.ipynb"
 
 def test_it_runs_and_prints_what_is_committed(monkeypatch):
     # Anew: jupyter nbconvert --to notebook --execute --inplace docs/tutorial.ipynb
-    nbformat = pytest.importorskip("nbformat", reason="pip install 'labeldp-bench[test]'")
-    client = pytest.importorskip("nbclient")
-    paths = [str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-    monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    client.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
-    assert printed(notebook["cells"]) == printed(cells_of())
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    names = {}
+    for cell in json.loads(NOTEBOOK.read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            body = ast.parse("".join(cell["source"])).body
+            last = body.pop() if isinstance(body[-1], ast.Expr) else None  # a notebook shows it
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(compile(ast.Module(body, []), NOTEBOOK, "exec"), names)
+                shown = last and eval(compile(ast.Expression(last.value), NOTEBOOK, "eval"), names)
+            # A notebook breaks a long tuple between its parts.
+            text = out.getvalue() + ("" if shown is None else repr(shown))
+            assert text.split() == printed(cell).split()
 
 
-def cells_of():
-    """The cells as they are committed."""
-    return json.loads(NOTEBOOK.read_text())["cells"]
-
-
-def printed(cells):
-    """What each cell prints and shows as text; pictures aside. A kernel sends it in any parts."""
-    texts = []
-    for cell in cells:
-        parts = [
-            output.get("text") or output.get("data", {}).get("text/plain", "")
-            for output in cell.get("outputs", [])
-            if "image/png" not in output.get("data", {})
-        ]
-        texts.append("".join("".join(part) for part in parts))
-    return texts
+def printed(cell):
+    """What a cell prints and shows as text, pictures aside."""
+    texts = [
+        output.get("text") or output.get("data", {}).get("text/plain", "")
+        for output in cell["outputs"]
+        if "image/png" not in output.get("data", {})
+    ]
+    return "".join("".join(text) for text in texts)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import skops.io
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -177,6 +176,8 @@ def _widened(found: Estimate, least: float, most: float) -> Estimate:
 
 def save_model(model: Pipeline, path: Path) -> None:
     """Writes a file that is read back without executing code (skops)."""
+    import skops.io  # its import takes two seconds
+
     with replacing(path) as partial:
         skops.io.dump(model, partial)
 
@@ -223,6 +224,8 @@ def load_model(path: Path) -> Pipeline:
     """
     if not path.is_file():
         raise InputError(f"there is no file {path}")
+    import skops.io
+
     try:
         _check_types(path)
         model = skops.io.load(path, trusted=sorted(set().union(*WRITTEN.values())))

@@ -1,4 +1,7 @@
-"""Shared tools: composing cells and running the real command."""
+"""Shared tools: composing cells and running the real command.
+
+What a tool needs is imported where it is used: a test of the library waits for no benchmark.
+"""
 
 import os
 import subprocess
@@ -6,12 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
-
-from labeldp_bench.experiments.compose import compose_cell
-from labeldp_bench.runs.environment import Environment
-from tests.images import write_tiny
-from tests.shell import HANGS
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Records of a checkout with uncommitted changes cannot be collected, and tests run there too.
@@ -25,6 +22,7 @@ TINY_CIRCLE = ["model.k=20", *(f"dataset.{text}" for text in TINY_CIRCLE)]
 @pytest.fixture
 def command(tmp_path):
     """Runs `python -m labeldp_bench` in an empty folder, as a user would."""
+    from tests.shell import HANGS
 
     def run(*arguments: str) -> subprocess.CompletedProcess:
         environment = {key: value for key, value in os.environ.items() if key != "LABELDP_DATA"}
@@ -38,6 +36,8 @@ def command(tmp_path):
 @pytest.fixture
 def tiny_images(tmp_path):
     """A folder with `tiny.npz`."""
+    from tests.images import write_tiny
+
     folder = tmp_path / "data"
     folder.mkdir()
     write_tiny(folder)
@@ -54,6 +54,8 @@ def tiny_network(tiny_images):
 @pytest.fixture
 def network(tiny_network, tmp_path):
     """A tiny CNN with dropout, features, and a way to open a store over their labels."""
+    from labeldp_bench.experiments.compose import compose_cell
+
     parts = compose_cell([*tiny_network, "mechanism=rr", "trainer.epochs=1"]).build()
     bundle = parts.dataset.draw(tmp_path / "data", 0)
     return parts.model, bundle.train_features, lambda: bundle.store.open(1.0, 0, again="test")
@@ -62,4 +64,8 @@ def network(tiny_network, tmp_path):
 @pytest.fixture
 def environment(tmp_path, tiny_images):
     """Where cells on `tiny.npz` run."""
+    import torch
+
+    from labeldp_bench.runs.environment import Environment
+
     return Environment(tmp_path / "runs", tiny_images, torch.device("cpu"))

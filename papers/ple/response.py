@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
@@ -118,7 +119,7 @@ def _write_marks(axes: Axes, rows: pd.DataFrame, figure: PaperFigure, joined: bo
 
     A text over a text cannot be read, nor one beyond the panel; one over a line can.
     """
-    lines = plotting.coloured_lines(rows)
+    lines, renderer = plotting.coloured_lines(rows), RendererAgg(1, 1, axes.figure.dpi)
     drawn = [box for line, _ in lines for box in _on_line(axes, line, joined)]
     written: list[Bbox] = []
     line_to_mark: Any = {"arrowstyle": "-", "color": plotting.GREY, "lw": 0.6, "shrinkA": 0}
@@ -132,7 +133,7 @@ def _write_marks(axes: Axes, rows: pd.DataFrame, figure: PaperFigure, joined: bo
             for up, side in itertools.product(HEIGHTS, SIDES):
                 right = side * (5 if up else 8)  # at the height of its mark a text is beyond it
                 mark.set(position=(right, up), ha=SIDES[side])
-                mark.get_window_extent()  # moves the text to its new place
+                mark.update_positions(renderer)
                 box = Text.get_window_extent(mark)  # of the text without its line
                 outside = (box.x1 > axes.bbox.x1) + (box.x0 < axes.bbox.x0)
                 outside += (box.y1 > axes.bbox.y1) + box.count_overlaps(written)

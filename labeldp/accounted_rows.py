@@ -42,9 +42,7 @@ class ColumnDigest:
 
     def add(self, texts: Sequence[str]) -> "ColumnDigest":
         """Adds the next cells, and returns the digest itself."""
-        self._in_order.update(
-            "".join(f"{text}\x1f" for text in texts).encode(errors="surrogatepass")
-        )
+        self._in_order.update("\x1f".join([*texts, ""]).encode(errors="surrogatepass"))
         self._counts.update(texts)
         self.size += len(texts)
         return self

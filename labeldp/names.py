@@ -91,7 +91,11 @@ def is_missing(value: Any) -> bool:
 
 def label_texts(labels: Iterable[object]) -> list[str]:
     """Returns labels as `class_text` spells them, without blanks around."""
-    return [class_text(value).strip() for value in labels]
+    values = list(labels)
+    if set(map(type, values)) in ({str}, {int}):  # each class once; 0.0 == -0.0 are spelled apart
+        texts = {value: class_text(value).strip() for value in {*values}}
+        return [texts[value] for value in values]
+    return [class_text(value).strip() for value in values]
 
 
 def class_text(value: object) -> str:
@@ -127,7 +131,9 @@ def as_list(labels: Any, what: str = "label") -> list[Any]:
             "table, give one column)"
         )
     plain = without_mask(labels) if isinstance(labels, np.ma.MaskedArray) else labels
-    values = [as_python(value) for value in np.asarray(plain, dtype=object)]
+    values = np.asarray(plain, dtype=object).tolist()
+    if not set(map(type, values)) <= {str, int, float, bool}:
+        values = [as_python(value) for value in values]
     if (row := first_missing(values)) is not None:
         remedy = "leave the row out" + (", or name a class" if what == "label" else "")
         raise InputError(f"row {row}: the {what} is missing ({remedy})")

@@ -84,10 +84,10 @@ def test_noise_does_not_shift_them(mechanism):
     # The naive metrics of released labels are off by ten standard errors.
     labels, scores = drawn(1500)
     own = [metric(released(labels, math.inf), scores).value for metric in OF_CLASSES[:-2]]
+    releases = [released(labels, 1.5, seed=seed, mechanism=mechanism) for seed in range(60)]
     draws = np.array(
-        [[metric(released(labels, 1.5, seed=seed, mechanism=mechanism), scores).value
-          for metric in OF_CLASSES[:-2]] for seed in range(60)]
-    )  # fmt: skip
+        [[metric(each, scores).value for metric in OF_CLASSES[:-2]] for each in releases]
+    )
     error = draws.std(0) / math.sqrt(60)
     assert (np.abs(draws.mean(0) - own) < 4 * error + 0.004).all()
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binomtest, t
+from scipy.special import betaincinv, stdtrit
 from torch import Tensor
 
 from labeldp.manifest import ClassName
@@ -219,8 +219,13 @@ def share_with_interval(
     if len(rows_of) == size and is_plain and values is not None and len(values) == 2:
         first, second = values
         ones = int((estimates > (first + second) / 2).sum())
-        exact = binomtest(ones, size).proportion_ci(confidence, method="exact")
-        low, high = (first + (second - first) * float(each) for each in (exact.low, exact.high))
+        # Clopper and Pearson (1934); scipy.stats finds the same ends by a search.
+        tail, zeros = (1 - confidence) / 2, size - ones
+        exact = (
+            float(betaincinv(ones, zeros + 1, tail)) if ones else 0.0,
+            1 - float(betaincinv(zeros, ones + 1, tail)) if zeros else 1.0,
+        )
+        low, high = (first + (second - first) * end for end in exact)
     elif len(rows_of) == 1 or (estimates == estimates[0]).all():
         width = values[-1] - values[0] if values else math.inf
         reach = (
@@ -231,7 +236,7 @@ def share_with_interval(
         people = len(rows_of)
         added = np.bincount(whose, (estimates - mean) * (1 if weights is None else weights))
         error = math.sqrt(people / (people - 1) * float(added @ added)) / size
-        reach = float(t.ppf((1 + confidence) / 2, people - 1)) * error
+        reach = float(stdtrit(people - 1, (1 + confidence) / 2)) * error
         low, high = mean - reach, mean + reach
     return _inside(mean, low, high)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from labeldp.estimates import Estimate, share_with_interval
 from labeldp.names import numbered
@@ -89,7 +89,7 @@ def interval(terms: Terms, confidence: float = 0.95, persons: ArrayLike | None =
     sums = _by_person(persons, terms.tops)
     if len(sums) < 2:
         return unknown(terms.low, terms.high, FEW)
-    z = float(t.ppf((1 + confidence) / 2, len(sums) - 1))
+    z = float(stdtrit(len(sums) - 1, (1 + confidence) / 2))
     if terms.bottoms is None:
         return _mean(sums, len(terms.tops), z, terms)
     below = _by_person(persons, terms.bottoms)
@@ -123,7 +123,7 @@ def difference(
     people = int(whose.max(initial=-1)) + 1
     if people < 2:
         return unknown(-width, width, FEW)
-    z = float(t.ppf((1 + confidence) / 2, people - 1)) * max(first.wider, second.wider)
+    z = float(stdtrit(people - 1, (1 + confidence) / 2)) * max(first.wider, second.wider)
     for sign, terms in ((1, first), (-1, second)):
         bottoms = np.ones_like(terms.tops) if terms.bottoms is None else terms.bottoms
         uncertain = _uncertainty(_by_person(persons, bottoms), z)

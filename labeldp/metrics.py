@@ -28,7 +28,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.stats import ncx2
 
 from labeldp.estimates import (
     Estimate,
@@ -395,6 +394,7 @@ def calibration_error(
 
 def _noncentrality(statistic: float, freedom: float, probability: float) -> float:
     """Returns the noncentrality at which the statistic is that quantile; 0 if there is none."""
+    from scipy.stats import ncx2  # its import takes a second, which no other metric needs
 
     def excess(size: float) -> float:
         return float(ncx2.cdf(statistic, freedom, max(size, 1e-12))) - probability

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from labeldp.io.tables import LARGEST_NUMBER
@@ -25,6 +24,8 @@ def as_numbers(model: Any, X: Any, **settings: Any) -> NDArray[np.float64]:
             word.
         ValueError: as `validate_data`, which takes the `settings`.
     """
+    from sklearn.utils.validation import validate_data  # metrics need none of it, nor its import
+
     try:
         numbers = validate_data(model, X, dtype=np.float64, **settings)
     except ValueError as error:

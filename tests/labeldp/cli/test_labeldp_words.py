@@ -1,8 +1,8 @@
 """What the commands for own labels say: plans, help, how long a fit takes, options by name."""
 
-import os
-import subprocess
+import io
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -96,13 +96,12 @@ def test_plan_and_help(capsys):
         assert f"  labeldp {name} " in capsys.readouterr().out.partition("Example:")[2]
 
 
-def test_letters_that_a_console_lacks_end_no_command(tmp_path):
+def test_letters_that_a_console_lacks_end_no_command(tmp_path, monkeypatch):
     # eps was booked and the file written, and then came a UnicodeEncodeError.
-    (tmp_path / "s.csv").write_text("答え\nはい\nいいえ\n", encoding="utf-8")
-    command = [sys.executable, "-m", "labeldp.cli", "release", "s.csv", "--label", "答え"]
-    command += ["--classes", "はい,いいえ", "--eps", "1", "--out", "r.parquet"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | {"PYTHONIOENCODING": "ascii"}, capture_output=True
-    )
-    assert done.returncode == 0
-    assert "答え".encode("ascii", "backslashreplace") in done.stdout
+    monkeypatch.chdir(tmp_path)
+    Path("s.csv").write_text("答え\nはい\nいいえ\n", encoding="utf-8")
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    given = ["release", "s.csv", "--label", "答え", "--classes", "はい,いいえ", "--eps", "1"]
+    assert main([*given, "--out", "r.parquet"]) == 0
+    sys.stdout.flush()
+    assert "答え".encode("ascii", "backslashreplace") in sys.stdout.buffer.getvalue()

@@ -134,6 +134,7 @@ EASILY_EXPLAINED = ("rr", "subset_selection", "rappor")
 """Mechanisms whose releases people understand at once: a label, a short list, a bit per class."""
 
 
+@lru_cache
 def recommended(num_classes: int, eps: float) -> str:
     """Returns the simplest mechanism among those that tell the most; without privacy `none`."""
     return simplest(information_by_mechanism(num_classes, eps, None))

@@ -8,6 +8,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.cli.__main__ import main
+from labeldp.suspects import missing_code
 
 ROWS = 900
 RELEASE = ["release", "s.csv", "--label", "answer", "--classes", "yes,no", "--eps", "1"]
@@ -92,8 +93,14 @@ def test_fit_tells_of_names_and_of_a_leak_and_whether_the_model_is_of_use(table,
 
 
 @pytest.mark.parametrize("code", [-9, -999, 999, -99, 9999, -(2**31), -32768])
-def test_fit_tells_of_a_code_for_a_missing_value(code, table, capsys):
+def test_a_code_for_a_missing_value_is_known(code):
+    ages = np.random.default_rng(0).integers(18, 90, ROWS)
+    assert missing_code(np.where(np.arange(ROWS) % 30 > 0, ages, code)) == (code, 30)
+
+
+def test_fit_tells_of_a_code_for_a_missing_value(table, capsys):
     # The model learnt from an age of 999.
+    code = 999
     ages = table["client_age"].where(np.arange(ROWS) % 30 > 0, code)
     table.drop(columns=["answer", "told", "patient_id"]).assign(client_age=ages).to_csv("f.csv")
     assert main([*RELEASE, "--out", "r.parquet"]) == 0

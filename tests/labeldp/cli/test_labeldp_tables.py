@@ -44,8 +44,8 @@ def test_rows_of_a_person_are_held_out_together(tmp_path, monkeypatch, capsys):
     assert found["rows"] > 80
     assert found["people"] < 75
     pd.read_csv("visits.csv")[["code"]].to_csv("few.csv", index=False)
-    fit = fit[2:]  # the answer is not there
-    assert main(["fit", "few.csv", *fit, "people/r.parquet"]) == 0
+    # The answer is not there, and any model says it.
+    assert main(["fit", "few.csv", *fit[4:], "people/r.parquet"]) == 0
     assert "that may be too high: few.csv has no column person" in capsys.readouterr().out
 
 

@@ -1,5 +1,6 @@
 """From overrides to a cell, by `hydra.compose`. Imports no torch."""
 
+import copy
 import math
 import pickle
 import re
@@ -7,16 +8,19 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import hydra
 from hydra import version
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository
 from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path
-from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.plugins.config_source import ConfigResult
 from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 
 from labeldp.support.validate import (
@@ -217,7 +221,37 @@ def compose_whole(overrides: Sequence[str]) -> DictConfig:
     """Returns what Hydra composes, with Hydra's own node."""
     if not GlobalHydra.instance().is_initialized():
         start()
-    return hydra.compose("config", list(overrides), return_hydra_config=True)
+    config: DictConfig = pickle.loads(_compose_whole(tuple(overrides)))
+    return config
+
+
+@cache
+def _compose_whole(overrides: tuple[str, ...]) -> bytes:
+    return pickle.dumps(hydra.compose("config", list(overrides), return_hydra_config=True))
+
+
+class _Files(ConfigRepository):
+    """Reads each file once: Hydra reads all of them again for each composition."""
+
+    def __init__(self, places: ConfigSearchPath) -> None:
+        super().__init__(places)
+        self._read: dict[str, bytes] = {}
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        """Returns what a file holds, a copy that a composition may change."""
+        if config_path not in self._read:
+            self._read[config_path] = pickle.dumps(super().load_config(config_path))
+        result: ConfigResult | None = pickle.loads(self._read[config_path])
+        return result
+
+    def initialize_sources(self, config_search_path: ConfigSearchPath) -> None:
+        """Looks for files in other places."""
+        self._read = {}
+        super().initialize_sources(config_search_path)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Returns what one composition uses, which may look in other places."""
+        return copy.copy(self)
 
 
 def start(own: str | None = None) -> None:
@@ -226,6 +260,8 @@ def start(own: str | None = None) -> None:
     Raises:
         InputError: there is no such folder.
     """
+    if own is None and GlobalHydra.instance().is_initialized() and _folders() == [CONFIGS]:
+        return
     version.setbase("1.3")
     paths = create_config_search_path(str(CONFIGS))
     if own is not None:
@@ -234,8 +270,12 @@ def start(own: str | None = None) -> None:
         # As Hydra places what its own option names.
         before = SearchPathQuery(provider="schema")
         paths.prepend(OWN, f"file://{Path(own).resolve()}", before)
+    for composed in (_compose, _compose_choices, _compose_whole):
+        composed.cache_clear()
     GlobalHydra.instance().clear()
-    Hydra.create_main_hydra2("labeldp_bench", paths)
+    loader = Hydra.create_main_hydra2("labeldp_bench", paths).config_loader
+    assert isinstance(loader, ConfigLoaderImpl)
+    loader.repository = _Files(paths)
 
 
 def key_of(override: str) -> str:

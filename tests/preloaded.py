@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 
 from labeldp_bench import learners, models
-from labeldp_bench.experiments.compose import compose
+from labeldp_bench.experiments.compose import compose, compose_whole
 from labeldp_bench.records import collect
 from labeldp_bench.reports import durations
 
@@ -31,6 +31,7 @@ durations.read_committed = lambda: FEW
 for name in MODULES:
     importlib.import_module(name)
 # Hydra would compose again in each process what most of them have in common.
+compose_whole([])
 for choices in ([], ["mechanism=rr"], ["dataset=npz"], ["dataset=npz", "model=cnn"]):
     compose(choices)
 # A collection in a forked process would write to every object, and so copy all of the memory.

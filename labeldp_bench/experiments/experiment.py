@@ -17,7 +17,6 @@ from labeldp_bench.experiments.compose import (
     choices_of,
     compose,
     compose_cell,
-    compose_whole,
     composed_before,
     experiment_names,
     key_of,
@@ -236,7 +235,7 @@ def read_experiment(name: str) -> Experiment:
         raise unknown_experiment(name, known)
 
     def made() -> list[Any]:
-        found = Experiment.of(name, compose_whole([f"experiment={name}"]))
+        found = Experiment.of(name, compose([f"experiment={name}"])[0])
         return [found.blocks, found.table]
 
     return Experiment(name, *composed_before(["experiment", name], made))

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import re
 import signal
 import time
@@ -19,7 +18,7 @@ from labeldp_bench.experiments.experiment import read_experiment
 from labeldp_bench.runs.environment import Environment
 from labeldp_bench.runs.job import run_cells
 from tests.conftest import TINY_CIRCLE
-from tests.shell import HANGS, quick, records_under, start, untimed
+from tests.shell import Command, quick, records_under, untimed
 from tests.spelling import expand
 
 EIGHT = ["-m", *TINY_CIRCLE, "mechanism=rr,rappor", "eps=0.5,1", "seed=0,1"]
@@ -85,18 +84,18 @@ def test_sweep_gives_records_table_and_picture_and_runs_once(tmp_path):
 @pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_sweep_resumes_with_the_missing_cells(kill, tmp_path):
     # Hours of finished cells would be lost to Ctrl-C or to a power cut.
-    process = start(SLOW, tmp_path)
-    while len(records_under(tmp_path)) < 2 and process.poll() is None:
+    command = Command(SLOW, tmp_path)
+    while len(records_under(tmp_path)) < 2 and command.runs:
         time.sleep(0.02)
-    os.killpg(process.pid, kill)
-    output = process.communicate(timeout=HANGS)[0]
+    command.signal(kill)
+    outcome = command.outcome()
     before = mtimes(tmp_path)
     assert 2 <= len(before) < 8, "the sweep ended before it was killed"
-    assert "Traceback" not in output
+    assert "Traceback" not in outcome.stdout + outcome.stderr
     if kill == signal.SIGINT:
-        assert process.returncode == 130
+        assert outcome.returncode == 130
         left = f"interrupted: {8 - len(before)} of 8 cells are left: repeat the command"
-        assert output.splitlines()[-1] == left
+        assert outcome.stdout.splitlines()[-1] == left
     resumed = quick(SLOW, tmp_path)
     assert resumed.returncode == 0
     assert resumed.lines[1].startswith(
@@ -152,25 +151,25 @@ def test_failing_cell_leaves_the_others_alone(tmp_path):
 def test_two_processes_never_write_one_record_twice(tmp_path):
     # Two people on one machine would pay twice, or read a record while it is written.
     line = ["-m", "dataset.trials=4", "mechanism=rr,rappor", "seed=0,1,2,3", "out_dir=runs"]
-    processes = [start(line, tmp_path) for _ in range(2)]
+    commands = [Command(line, tmp_path) for _ in range(2)]
     seen: dict[Path, set[tuple[int, int]]] = {}
-    while any(process.poll() is None for process in processes):
+    while any(command.runs for command in commands):
         for path in records_under(tmp_path):
             status = path.stat()
             seen.setdefault(path, set()).add((status.st_ino, status.st_mtime_ns))
             json.loads(path.read_text())  # never half-written
         time.sleep(0.02)
-    outputs = [process.communicate()[0] for process in processes]
-    codes = [process.returncode for process in processes]
-    assert 0 in codes and set(codes) <= {0, 75}, outputs
-    for code, output in zip(codes, outputs, strict=True):
-        assert ("cells left to another process" in output) == (code == 75)
+    outcomes = [command.outcome() for command in commands]
+    codes = [outcome.returncode for outcome in outcomes]
+    assert 0 in codes and set(codes) <= {0, 75}, outcomes
+    for code, outcome in zip(codes, outcomes, strict=True):
+        assert ("cells are left to another process" in outcome.stdout) == (code == 75)
     [table] = (tmp_path / "runs" / "sweeps").glob("*.csv")
     with table.open() as file:  # the last to write it saw the cells of both
         assert [row["seeds"] for row in csv.DictReader(file)] == ["4", "4"]
     assert len(records_under(tmp_path)) == 8
     assert all(len(written) == 1 for written in seen.values())
-    assert all("Traceback" not in output for output in outputs)
+    assert not any("Traceback" in outcome.stdout + outcome.stderr for outcome in outcomes)
 
 
 def test_sweep_yaml_works_without_m_and_the_command_line_wins(tmp_path):

@@ -43,18 +43,22 @@ CLASS_COLUMNS = (
 )  # fmt: skip
 
 
-def read_committed(path: Path = COMMITTED) -> Records:
+def read_committed(path: Path = COMMITTED, having: Collection[str] | None = None) -> Records:
     """Returns {config_hash: record} of a records table; empty if there is none.
 
     A record of PLE has its diagnosis as `enhancement`, a tuned one what was chosen as `tuned`, both
     from files next to the table.
+
+    Args:
+        path: of the table.
+        having: reads only records that have one of these values in a column; None: all.
 
     Raises:
         InputError: the file is damaged.
     """
     if not path.is_file():
         return {}
-    table = read_rows(path, fields_of("filled"), fields_of("number"))
+    table = read_rows(path, fields_of("filled"), fields_of("number"), having=having)
     # Column by column: asking each cell whether it is missing takes five times as long.
     columns = {
         str(name): [

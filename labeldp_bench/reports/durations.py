@@ -149,10 +149,14 @@ def _is_cpu(device: str) -> bool:
     return device.startswith("cpu")
 
 
-def _known(out_dir: Path, cells: Sequence[Cell]) -> Records:
-    """Returns the committed records, and those under `out_dir` of the cells' data sets."""
+def _durations_of(cells: Sequence[Cell], out_dir: Path, device: str) -> Durations:
+    """Returns what the committed records tell of cells, and those under `out_dir` of their data.
+
+    Records of other models are not read, which would take a second.
+    """
     folders = {out_dir / cell.dataset_name for cell in cells}
-    return read_committed() | dict(itertools.chain.from_iterable(map(_own, folders)))
+    records = read_committed(having={cell.choices["model"] for cell in cells})
+    return Durations(device, records | dict(itertools.chain.from_iterable(map(_own, folders))))
 
 
 def _own(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -179,24 +183,20 @@ def say_forecast(cell: Cell, out_dir: Path, device: str, overrides: Sequence[str
     folder = out_dir / cell.folder
     if is_done(folder):
         return
-    durations = Durations(device, _known(out_dir, [cell]))
+    durations = _durations_of([cell], out_dir, device)
     seconds, source = durations.seconds_left(cell, folder)
     if not seconds >= SHORT_SECONDS:  # NaN: nothing is known
         return
     say(f"about {_time_of(cell, seconds)} on this device, by {source}")
-    if seconds > HOUR and (fitting := _fitting(cell, durations, overrides)):
+    if seconds > HOUR and (fitting := _fitting(cell, out_dir, device, overrides)):
         say(f"  in an hour: {', or '.join(fitting)}")
     if cell.setting("trainer.epochs") and seconds > HOUR:
         say("  Ctrl-C keeps what a checkpoint holds: repeat the command")
 
 
-def _fitting(cell: Cell, durations: Durations, overrides: Sequence[str]) -> list[str]:
+def _fitting(cell: Cell, out_dir: Path, device: str, overrides: Sequence[str]) -> list[str]:
     """Returns what to add to a command so that it ends within an hour, the longest run first."""
-    options: dict[str, tuple[float, Cell]] = {}
-    seconds, _ = durations.seconds(cell)
-    epochs = cell.setting("trainer.epochs")
-    if epochs and not cell.config["tuning"] and (few := int(epochs * HOUR / seconds)):
-        options[f"trainer.epochs={few}"] = seconds * few / epochs, cell
+    versions: dict[str, Cell] = {}
     keys = [key_of(text) for text in overrides]
     others = choices_of("budget").keys() - {PAPER, TOO_SMALL}
     for name in sorted(others) if cell.budget == PAPER else ():
@@ -204,10 +204,17 @@ def _fitting(cell: Cell, durations: Durations, overrides: Sequence[str]) -> list
             smaller = compose_cell(scaled([*overrides, f"budget={name}"], keys))
         except NoVersionError:
             continue
-        smaller = replace(smaller, as_stated=True)
+        versions[f"budget={name}"] = replace(smaller, as_stated=True)
+    durations = _durations_of([cell, *versions.values()], out_dir, device)
+    options: dict[str, tuple[float, Cell]] = {}
+    seconds, _ = durations.seconds(cell)
+    epochs = cell.setting("trainer.epochs")
+    if epochs and not cell.config["tuning"] and (few := int(epochs * HOUR / seconds)):
+        options[f"trainer.epochs={few}"] = seconds * few / epochs, cell
+    for text, smaller in versions.items():
         needed, _ = durations.seconds(smaller)
         if needed <= HOUR and smaller.config_hash != cell.config_hash:
-            options[f"budget={name}"] = needed, smaller
+            options[text] = needed, smaller
     longest_first = sorted(options.items(), key=lambda option: -option[1][0])
     return [f"{text} ({_time_of(each, needed)})" for text, (needed, each) in longest_first]
 
@@ -242,6 +249,7 @@ def say_sweep_forecast(
     say(f"{what} to run take {duration(total)} on this device, by {by}")
     for name in sorted(choices_of("budget").keys() - {PAPER, TOO_SMALL}):
         version = smaller(name)
+        durations = _durations_for(version, environment)
         times = [durations.seconds(replace(cell, as_stated=True))[0] for cell in version]
         if version and sum(times) < total:  # NaN: unknown
             what = _time_of(version[0], sum(times))
@@ -261,7 +269,7 @@ def too_long(cells: Sequence[Cell], environment: "Environment", seconds: float) 
 def _durations_for(cells: Sequence[Cell], environment: "Environment") -> Durations:
     from labeldp_bench.support.device import describe_device
 
-    return Durations(describe_device(environment.device), _known(environment.out_dir, cells))
+    return _durations_of(cells, environment.out_dir, describe_device(environment.device))
 
 
 def finished_in_time(

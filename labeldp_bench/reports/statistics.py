@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import special
+from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats takes a second to import
 
 from labeldp_bench.records.record import Record
 
@@ -49,7 +49,7 @@ class SeedsEstimate:
         """Half the width of the 95 % t interval; NaN where the error is unknown."""
         if math.isnan(self.error):
             return math.nan
-        return float(self.error * special.stdtrit(self.freedom, (1 + CONFIDENCE) / 2))
+        return float(self.error * stdtrit(self.freedom, (1 + CONFIDENCE) / 2))
 
     @property
     def low(self) -> float:
@@ -71,7 +71,7 @@ class SeedsEstimate:
             return math.nan
         if self.error == 0:
             return 0.5 - math.copysign(0.5, self.value) if self.value else 0.5
-        return float(special.stdtr(self.freedom, -self.value / self.error))
+        return float(stdtr(self.freedom, -self.value / self.error))
 
     @property
     def p(self) -> float:

@@ -21,7 +21,12 @@ TWO_APART = 0.5 * (1 + math.erf(1 / 0.7 / math.sqrt(2)))
 
 @pytest.mark.parametrize(
     ("num_classes", "sigma", "expected", "within"),
-    [(40, 0.05, 0.8834, 1e-4), (100, 0.05, 0.4701, 1e-4), (2, 0.7, TWO_APART, 1e-9)],
+    [
+        (40, 0.05, 0.8834, 1e-4),
+        (100, 0.05, 0.4701, 1e-4),
+        (2, 0.7, TWO_APART, 1e-9),
+        (2, 1e-3, 1.0, 1e-9),
+    ],
 )
 def test_bayes_accuracy_equals_the_reference(num_classes, sigma, expected, within):
     # The dashed line of Figure 2 would be elsewhere.

@@ -27,7 +27,7 @@ MODULES = (
 # Reading the records, and a forecast from all of them, would take each command two seconds.
 collect.read_committed = functools.cache(collect.read_committed)
 FEW = dict(list(collect.read_committed().items())[::90])
-durations.read_committed = lambda having: FEW
+durations.read_lengths = lambda models: FEW
 for name in MODULES:
     importlib.import_module(name)
 # Hydra would compose again in each process what most of them have in common.

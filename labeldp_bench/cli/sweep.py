@@ -91,13 +91,14 @@ def run(config: DictConfig, arguments: Sequence[str], many: bool) -> None:
         cells = [_announced(config, arguments, axes)]
     # They pull in pandas and torch, which a mere `--help` must not wait for.
     from labeldp_bench.records.collect import find_done
-    from labeldp_bench.records.published import published_accuracies
     from labeldp_bench.runs.environment import environment_of
 
     refuse_if_none_can_run(cells)
     check_effect(axes, cells)
     first, published = cells[0], {}
     if experiment:  # before hours of work: what is wrong with its file is said at once
+        from labeldp_bench.records.published import published_accuracies
+
         comparable = [cell for cell in cells if cell.budget != "smoke"]
         published = published_accuracies(Experiment.of(experiment, config), comparable)
     environment = environment_of(**where)

@@ -1,13 +1,14 @@
 """Merges the records of runs into results/records.csv and its companions."""
 
+import csv
+import itertools
 import json
 import math
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
 from omegaconf import OmegaConf
 
 from labeldp.support.files import write_text
@@ -28,6 +29,9 @@ from labeldp_bench.records.record import (
 from labeldp_bench.records.validation import problems_of
 from labeldp_bench.support.checkout import CHECKOUT, CONFIGS
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 COMMITTED = CHECKOUT / "results" / "records.csv"
 PER_CLASS = CHECKOUT / "results" / "per_class.csv"
 
@@ -43,22 +47,18 @@ CLASS_COLUMNS = (
 )  # fmt: skip
 
 
-def read_committed(path: Path = COMMITTED, having: Collection[str] | None = None) -> Records:
+def read_committed(path: Path = COMMITTED) -> Records:
     """Returns {config_hash: record} of a records table; empty if there is none.
 
     A record of PLE has its diagnosis as `enhancement`, a tuned one what was chosen as `tuned`, both
     from files next to the table.
-
-    Args:
-        path: of the table.
-        having: reads only records that have one of these values in a column; None: all.
 
     Raises:
         InputError: the file is damaged.
     """
     if not path.is_file():
         return {}
-    table = read_rows(path, fields_of("filled"), fields_of("number"), having=having)
+    table = read_rows(path, fields_of("filled"), fields_of("number"))
     # Column by column: asking each cell whether it is missing takes five times as long.
     columns = {
         str(name): [
@@ -80,6 +80,27 @@ def read_committed(path: Path = COMMITTED, having: Collection[str] | None = None
         if name in records:
             records[name]["tuned"] = chosen
     return records
+
+
+def read_lengths(models: Collection[str], path: Path = COMMITTED) -> Records:
+    """Returns {config_hash: what tells how long a cell takes} of some models' committed records.
+
+    Reading whole records of all models would take two seconds.
+    """
+    if not path.is_file():
+        return {}
+    names = [f",{model}," for model in models]
+    with reading(path), path.open(newline="") as file:
+        head = next(file)
+        lines = (line for line in file if any(name in line for name in names))
+        return {
+            row["config_hash"]: {
+                "identity": _identity(row["identity"]),
+                "device": row["device"],
+                "wall_seconds": float(row["wall_seconds"] or 0),
+            }
+            for row in csv.DictReader(itertools.chain([head], lines))
+        }
 
 
 def read_with_classes() -> Records:
@@ -158,6 +179,8 @@ def collect(out_dir: Path, records_csv: Path = COMMITTED, per_class_csv: Path = 
         if record.get("bayes_accuracy") is None
         for number, accuracy in enumerate(record.get("per_class_accuracy") or ())
     ]  # fmt: skip
+    import pandas as pd
+
     new = pd.DataFrame(classes, columns=list(CLASS_COLUMNS)).astype({"accuracy": float})
     if old is not None:
         old = old[old.config_hash.isin(kept) & ~old.config_hash.isin(new.config_hash)]
@@ -242,7 +265,7 @@ def _row(record: Record) -> dict[str, Any]:
     return row
 
 
-def _sort_key(column: pd.Series) -> pd.Series:
+def _sort_key(column: "pd.Series") -> "pd.Series":
     return column.astype(float) if column.name == "eps" else column
 
 
@@ -250,7 +273,7 @@ def _text(number: Any) -> str:
     return f"{float(number):.15g}"
 
 
-def _write(table: pd.DataFrame, path: Path) -> None:
+def _write(table: "pd.DataFrame", path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
@@ -282,6 +305,8 @@ def merge_choices(records: list[Record], path: Path, kept: Collection[str]) -> N
         if (match := TUNED_NOTE.fullmatch(note))
     ]
     order = ["dataset", "mechanism", "loss", "eps", "seed", "config_hash", "stage"]
+    import pandas as pd
+
     merge_rows(path, pd.DataFrame(rows, columns=[*of_run, "stage", *of_stage]), kept, order)
 
 
@@ -316,6 +341,8 @@ def merge_diagnoses(records: list[Record], path: Path, kept: Collection[str]) ->
     ]
     columns = [*of_run, "guarantee", "measure", "values"]
     order = ["dataset", "loss", "seed", "config_hash", "measure"]
+    import pandas as pd
+
     merge_rows(path, pd.DataFrame(rows, columns=columns), kept, order)
 
 

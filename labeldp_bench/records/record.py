@@ -8,17 +8,18 @@ import subprocess
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import pandas as pd
 
 from labeldp.support.files import write_text
 from labeldp.support.validate import InputError
 from labeldp_bench.experiments.cell import NO_GUARANTEE, Cell
 from labeldp_bench.experiments.identity import without_paths
 from labeldp_bench.support.checkout import CHECKOUT
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import Tensor
 
 CHECKPOINT = "checkpoint.pt"
 """The file of a run that is not done yet."""
@@ -43,8 +44,8 @@ def reading(path: Path) -> Iterator[None]:
 
 def read_rows(
     path: Path, filled: Sequence[str], numbers: Sequence[str] = (),
-    text: Sequence[str] = ("config_hash",), having: Collection[str] | None = None,
-) -> pd.DataFrame:  # fmt: skip
+    text: Sequence[str] = ("config_hash",),
+) -> "pd.DataFrame":  # fmt: skip
     """Returns the table in a CSV.
 
     Args:
@@ -52,19 +53,14 @@ def read_rows(
         filled: columns that must be there, with a value in each row.
         numbers: columns that must be there, and hold numbers, where they hold anything.
         text: columns that stay as they are written.
-        having: reads only lines with one of these values, which is faster; None: all.
 
     Raises:
         InputError: a column or a value is missing, or the file ends in the middle of a line.
     """
+    import pandas as pd  # half a second, which most commands need not wait for
+
     with reading(path):
-        content: Path | StringIO = path
-        if having is not None:
-            head, *lines = path.read_text().splitlines(keepends=True)
-            values = [f",{value}," for value in having]
-            lines = [line for line in lines if any(value in line for value in values)]
-            content = StringIO("".join([head, *lines]))
-        table = pd.read_csv(content, dtype=dict.fromkeys(text, str))
+        table = pd.read_csv(path, dtype=dict.fromkeys(text, str))
         missing = [name for name in (*filled, *numbers) if name not in table.columns]
         if missing:
             raise ValueError(f"it has no column {missing[0]}")
@@ -77,7 +73,9 @@ def read_rows(
     return table
 
 
-def merge_rows(path: Path, new: pd.DataFrame, kept: Collection[str], order: Sequence[str]) -> None:
+def merge_rows(
+    path: Path, new: "pd.DataFrame", kept: Collection[str], order: Sequence[str]
+) -> None:
     """Writes rows to a CSV, each in place of an older one of its cell.
 
     Older ones stay where their config_hash is in `kept`; those of retired records go. Where there
@@ -89,6 +87,8 @@ def merge_rows(path: Path, new: pd.DataFrame, kept: Collection[str], order: Sequ
         kept: the config_hash of each record that there is.
         order: columns that rows are sorted by; the last two name a row.
     """
+    import pandas as pd
+
     if path.is_file():
         old = read_rows(path, ["config_hash"])
         old = old[old.config_hash.isin(list(kept))]
@@ -98,9 +98,6 @@ def merge_rows(path: Path, new: pd.DataFrame, kept: Collection[str], order: Sequ
     rows = new.drop_duplicates(list(order[-2:]), keep="first").sort_values(list(order))
     write_text(path, rows.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SCHEMA_VERSION = 1
 Record = dict[str, Any]
@@ -267,16 +264,24 @@ def write_confusion(folder: Path, confusion: "Tensor") -> None:
     """
     from scipy.special import betaincinv  # a third of a second, which most commands need not wait
 
-    counts = confusion.numpy()
-    write_text(folder / "confusion.csv", pd.DataFrame(counts).to_csv(index_label="true_class"))
-    totals = counts.sum(axis=1)
-    rows = pd.DataFrame({"correct": counts.diagonal(), "total": totals}).rename_axis("class")
-    rows = rows[rows.total > 0]
-    rows["accuracy"] = rows.correct / rows.total
-    correct, wrong = rows.correct.round(), rows.total.round() - rows.correct.round()
-    rows["low"] = betaincinv(correct, wrong + 1, 0.025).where(correct > 0, 0.0)
-    rows["high"] = betaincinv(correct + 1, wrong, 0.975).where(wrong > 0, 1.0)
-    write_text(folder / "per_class.csv", rows.to_csv())
+    rows: list[list[object]] = [["true_class", *range(len(confusion))]]
+    rows += [[number, *counts] for number, counts in enumerate(confusion.tolist())]
+    write_text(folder / "confusion.csv", _csv(rows))
+    rows = [["class", "correct", "total", "accuracy", "low", "high"]]
+    for number, counts in enumerate(confusion):
+        correct, total = float(counts[number]), float(counts.sum())
+        if not total:
+            continue
+        right, wrong = round(correct), round(total) - round(correct)
+        low = float(betaincinv(right, wrong + 1, 0.025)) if right else 0.0
+        high = float(betaincinv(right + 1, wrong, 0.975)) if wrong else 1.0
+        rows.append([number, correct, total, correct / total, low, high])
+    write_text(folder / "per_class.csv", _csv(rows))
+
+
+def _csv(rows: list[list[object]]) -> str:
+    """Returns numbers and names as the text of a CSV file."""
+    return "".join(f"{','.join(map(str, row))}\n" for row in rows)
 
 
 def is_done(folder: Path) -> bool:

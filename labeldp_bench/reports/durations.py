@@ -5,6 +5,7 @@ was measured: the same cell but for its seed, eps and length; the same learner a
 model. First come measurements on the same hardware, then those on any CPU or any GPU.
 """
 
+import csv
 import itertools
 import math
 import re
@@ -14,8 +15,6 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from labeldp.support.progress import duration, say
 from labeldp.support.validate import InputError
 from labeldp_bench.data.official import OFFICIAL
@@ -23,7 +22,7 @@ from labeldp_bench.experiments.cell import Cell
 from labeldp_bench.experiments.compose import choices_of, compose_cell, key_of
 from labeldp_bench.experiments.experiment import NoVersionError, scaled
 from labeldp_bench.experiments.identity import PAPER
-from labeldp_bench.records.collect import read_committed
+from labeldp_bench.records.collect import read_lengths
 from labeldp_bench.records.record import CHECKPOINT, Records, is_done, read_record
 from labeldp_bench.reports.naming import counted
 from labeldp_bench.support.checkout import CHECKOUT
@@ -70,12 +69,11 @@ class Durations:
                     for place in places:
                         rates.setdefault((place, *kind), []).append(rate)
         for path in sorted(BENCHMARKS.glob("training_*.csv")):
-            rows = pd.read_csv(path)
-            for model, speed, name in zip(
-                rows.model, rows.images_per_second, rows.device, strict=True
-            ):
-                for place in self._places(str(name)):
-                    rates.setdefault((place, "", str(model)), []).append(1 / speed)
+            with path.open(newline="") as file:
+                for row in csv.DictReader(file):
+                    for place in self._places(row["device"]):
+                        speed = float(row["images_per_second"])
+                        rates.setdefault((place, "", row["model"]), []).append(1 / speed)
         self._rates = {key: median(each) for key, each in rates.items()}
 
     def _places(self, device: str) -> list[str]:
@@ -150,12 +148,9 @@ def _is_cpu(device: str) -> bool:
 
 
 def _durations_of(cells: Sequence[Cell], out_dir: Path, device: str) -> Durations:
-    """Returns what the committed records tell of cells, and those under `out_dir` of their data.
-
-    Records of other models are not read, which would take a second.
-    """
+    """Returns what the committed records tell of cells, and those under `out_dir` of their data."""
     folders = {out_dir / cell.dataset_name for cell in cells}
-    records = read_committed(having={cell.choices["model"] for cell in cells})
+    records = read_lengths({cell.choices["model"] for cell in cells})
     return Durations(device, records | dict(itertools.chain.from_iterable(map(_own, folders))))
 
 

@@ -8,13 +8,15 @@ others by Welch's test; p values of many comparisons are corrected after Holm (1
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats takes a second to import
 
 from labeldp_bench.records.record import Record
+
+if TYPE_CHECKING:  # half a second, which a run's summary need not wait for
+    import pandas as pd
 
 CONFIDENCE = 0.95
 ENOUGH_SEEDS = 3
@@ -201,12 +203,12 @@ def score_of(record: Record, score: str) -> float | None:
     return None if value is None else float(value)
 
 
-def without_zeros(rows: pd.DataFrame) -> pd.DataFrame:
+def without_zeros(rows: "pd.DataFrame") -> "pd.DataFrame":
     """Returns the rows without the column `OLDER` if nothing is left out."""
     return rows if rows[OLDER].any() else rows.drop(columns=OLDER)
 
 
-def left_out(rows: pd.DataFrame) -> list[str]:
+def left_out(rows: "pd.DataFrame") -> list[str]:
     """Returns the line of a page that says how many older runs are left out, and why; or none."""
     runs = int(rows[OLDER].sum()) if OLDER in rows else 0
     if not runs:
@@ -258,7 +260,7 @@ class Pair(NamedTuple):
     chosen_from: int = 1
 
 
-def differences(pairs: Iterable[Pair], family: str = "") -> pd.DataFrame:
+def differences(pairs: Iterable[Pair], family: str = "") -> "pd.DataFrame":
     """Returns a row per pair: one - other, with its interval and its test.
 
     Args:
@@ -275,6 +277,8 @@ def differences(pairs: Iterable[Pair], family: str = "") -> pd.DataFrame:
         p = float(np.minimum(1.0, pair.chosen_from * gap.p))  # NaN stays
         found = (gap.value, gap.low, gap.high, len(shared), p)
         rows.append({**pair.place, **dict(zip(TESTED, found, strict=False))})
+    import pandas as pd
+
     frame = pd.DataFrame(rows)
     families = frame[family] if family else [0] * len(frame)
     frame["p"] = frame.p.groupby(families).transform(lambda own: holm(own.tolist()))

@@ -209,10 +209,9 @@ def test_a_wrong_yaml_of_an_own_part_is_one_line(old, new, named, tmp_path):
     assert not lacks(error, named)
 
 
-def test_traceback_on_request(command, monkeypatch):
+def test_traceback_on_request(tmp_path):
     # A developer could not find where an error comes from.
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
-    assert "Traceback" in command("eps=abc").stderr
+    assert "Traceback" in quick(["eps=abc"], tmp_path, {"HYDRA_FULL_ERROR": "1"}).stderr
 
 
 def test_a_training_that_fails_is_one_line_and_an_error_file(tmp_path, tiny_images):

@@ -102,7 +102,7 @@ def test_a_long_run_says_how_long_and_what_fits_in_an_hour(tmp_path, capsys, mon
     records["b"] = record(small, 3600.0, here)
     encoded = compose_cell(scaled([*overrides, "budget=features"]))
     records["c"] = record(encoded, 40.0, here)
-    monkeypatch.setattr("labeldp_bench.reports.durations.read_committed", lambda having: records)
+    monkeypatch.setattr("labeldp_bench.reports.durations.read_lengths", lambda models: records)
     say_forecast(cell, tmp_path, here, overrides)
     said = capsys.readouterr().out
     assert "4.2 days" in said and "trainer.epochs=1 (60 min)" in said and "budget=quick" in said
@@ -206,7 +206,7 @@ def test_a_guess_from_other_hardware_holds_nothing_back(tmp_path, monkeypatch):
     # A faster machine would never start a cell, and so never measure it.
     cell = cell_of(0)
     slow = record(cell_of(9), 6000.0, "cpu (Another, 4 threads)")
-    monkeypatch.setattr(durations, "read_committed", lambda having: {"slow": slow})
+    monkeypatch.setattr(durations, "read_lengths", lambda models: {"slow": slow})
     environment = Environment(tmp_path, tmp_path, CPU)
     assert finished_in_time([cell], environment, 60) == [cell]
     assert too_long([cell], environment, 60) == {}

@@ -1,11 +1,13 @@
 """The audit of somebody else's randomiser."""
 
 import inspect
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +60,8 @@ Randomiser = Callable[[NDArray[np.int64]], ArrayLike]
 Elsewhere = Callable[[NDArray[np.int64], bool], ArrayLike]
 Pair = tuple[Outputs, NDArray[np.int64]]
 """Outputs, and the labels that they may tell."""
+Answer = tuple[int, NDArray]
+"""The number of an answer's type and form, and its rows, (n, D)."""
 Look = tuple[str, Outputs, NDArray[np.int64]]
 """The same, and where they come from."""
 
@@ -390,12 +394,16 @@ class _Asked:
             self.notes.append("a function of one label: it is called label by label")
 
     def __call__(self, labels: NDArray[np.int64]) -> Outputs:
-        """Returns the outputs, whose last column says of what type and form the answer was."""
+        """Returns the outputs, as `_joined` does."""
+        return _joined([self.answer(labels)])
+
+    def answer(self, labels: NDArray[np.int64]) -> Answer:
+        """Returns the rows that the function gives for the labels."""
         started = time.perf_counter()
         answer = _answer(self._function, labels)
         self.seconds += time.perf_counter() - started
         self.labels, self.made = self.labels + len(labels), self.made + 1
-        rows = np.asarray(answer)
+        rows = np.array(answer)  # a copy: the function may fill the same array again
         form = (type(answer).__name__, rows.dtype.str, rows.ndim)
         rows = rows.reshape(len(labels), -1)
         if self._width not in (None, rows.shape[1]):
@@ -406,21 +414,29 @@ class _Asked:
         self._width = rows.shape[1]
         if rows.dtype.kind not in "biuf":
             rows = rows.astype(np.float64)
-        code = self._forms.setdefault(form, len(self._forms))
-        return Outputs.of(rows).beside(Outputs.of(np.full((len(labels), 1), code)))
+        return self._forms.setdefault(form, len(self._forms)), rows
 
     def drawn(self, *shape: int) -> NDArray[np.int64]:
         """Returns labels to ask for, each equally likely."""
         return self.order.integers(0, self.num_classes, shape)
 
-    def each(self, calls: NDArray[np.int64]) -> list[Pair]:
-        """Returns the outputs of small calls with their labels; none if one fails."""
+    def each(self, calls: NDArray[np.int64]) -> list[Answer]:
+        """Returns the answers to small calls; none if one fails."""
         try:
-            return [(self(labels), labels) for labels in calls]
+            return [self.answer(labels) for labels in calls]
         except InputError:
             note = f"a call of {calls.shape[1]:,} labels fails: such calls are not looked at"
             self.notes += [note] if note not in self.notes else []
             return []
+
+
+def _joined(answers: list[Answer]) -> Outputs:
+    """Returns all rows of answers, whose last column says of what type and form they were."""
+    parts = []
+    for code, alike in itertools.groupby(answers, itemgetter(0)):
+        rows = np.concatenate([rows for _, rows in alike])
+        parts.append(Outputs.of(rows).beside(Outputs.of(np.full((len(rows), 1), code))))
+    return Outputs.joined(parts)
 
 
 def _of_labels(randomiser: Callable[..., ArrayLike]) -> tuple[Randomiser, bool]:
@@ -591,13 +607,18 @@ def _small_calls(asked: _Asked, budget: int, is_fresh: bool) -> Iterator[Look]:
     for size in SIZES if is_fresh else [size for size in SIZES if size >= WITHOUT_REPEATS]:
         count = min(MOST_CALLS, max(2, budget // len(SIZES) // size))
         labels = classes[asked.order.integers(0, len(classes), (count, size))]
-        own = asked.each(labels)
-        yield from _look(f"calls of {size:,} labels", own)
-        before += [(outputs, last) for (outputs, _), last in zip(own[1:], labels, strict=False)]
-        large += own if size >= LARGE else []
+        if answers := asked.each(labels):
+            outputs = _joined(answers)
+            yield f"calls of {size:,} labels", outputs, labels.ravel()
+            before.append((outputs[size:], labels[:-1].ravel()))
+            if size >= LARGE:
+                large.append((outputs, labels))
     for count in ENDS:
         for which, rows in (("first", slice(count)), ("last", slice(-count, None))):
-            ends = [(outputs[rows], labels[rows]) for outputs, labels in large]
+            ends = list[Pair]()
+            for outputs, labels in large:
+                places = np.arange(labels.size).reshape(labels.shape)[:, rows].ravel()
+                ends.append((outputs[places], labels.ravel()[places]))
             yield from _look(f"the {which} {count} rows of a call", ends)
     yield from _look("the labels of the call before", before)
 
@@ -609,26 +630,30 @@ def _one_class(asked: _Asked, end: float) -> Iterator[Look]:
     """
     others = 1 + asked.order.permutation(asked.num_classes - 1)[: FEW_LABELS - 1]
     for number, label in enumerate(np.resize([*others, 0], FEW_LABELS).tolist()):
-        where, found = f"calls of class {label} only", list[Pair]()
+        where = f"calls of class {label} only"
+        rows, sizes, coins = list[Answer](), list[int](), list[int]()
         for size in SIZES[1 + number :: FEW_LABELS] * ROUNDS:
-            place, coin = asked.order.integers(size), asked.order.integers(0, 2, 1)
+            place, coin = asked.order.integers(size), asked.order.integers(2)
             labels = np.full((1, size), label)
-            labels[0, place] = (label + coin[0]) % asked.num_classes
-            pairs = asked.each(labels)
-            if not pairs or time.perf_counter() > end:
-                asked.notes.append(f"no more than {len(found):,} {where} were made")
+            labels[0, place] = (label + coin) % asked.num_classes
+            answers = asked.each(labels)
+            if not answers or time.perf_counter() > end:
+                asked.notes.append(f"no more than {len(rows):,} {where} were made")
                 break
-            row = pairs[0][0][place : place + 1]
-            found.append((row.beside(Outputs.of(np.array([[size]]))), coin))
-        yield from _look(where, found)
+            rows += [(code, answer[place : place + 1].copy()) for code, answer in answers]
+            sizes.append(size)
+            coins.append(int(coin))
+        if rows:
+            yield where, _joined(rows).beside(Outputs.of(np.c_[sizes])), np.array(coins)
 
 
 def _late(asked: _Asked, size: int, end: float) -> Iterator[Look]:
     """Yields the rows of two more calls, after a million labels if there is time for them."""
     while asked.labels < MANY and time.perf_counter() < end:
-        asked(asked.drawn(PROBE))
-    where = f"calls after {asked.labels:,} labels"
-    yield from _look(where, asked.each(asked.drawn(2, size)))
+        asked.answer(asked.drawn(PROBE))
+    where, labels = f"calls after {asked.labels:,} labels", asked.drawn(2, size)
+    if answers := asked.each(labels):
+        yield where, _joined(answers), labels.ravel()
 
 
 def _look(where: str, pairs: list[Pair]) -> Iterator[Look]:
@@ -643,10 +668,10 @@ def _neighbours(asked: _Asked, budget: int) -> Iterator[Look]:
         coins = asked.order.integers(0, 2, min(NEIGHBOUR_CALLS, budget // len(NEIGHBOURS) // size))
         labels = asked.drawn(size)[None].repeat(len(coins), 0)
         labels[:, place] = asked.order.permutation(asked.num_classes)[coins]
-        found = asked.each(labels)
-        if len(found) > 4:
-            rows = [Outputs(each.values.reshape(1, -1), each.keys[:1]) for each, _ in found]
-            outputs = Outputs.joined(rows)
+        answers = asked.each(labels)
+        if len(answers) > 4:
+            rows = _joined(answers)
+            outputs = Outputs(rows.values.reshape(len(coins), -1), rows.keys[::size])
             yield f"all rows of a call of {size} labels of which one changes", outputs, coins
             yield f"the call after one of {size} labels", outputs[1:], coins[:-1]
 

@@ -67,6 +67,8 @@ KINDS = {
 METHOD_KEYS = ("mechanism", "learner", "loss", "model", "pretrain")
 """Fields of a record that name its method, in this order."""
 NOT_PRIVATE = ("none", "ple")
+NOISY = "noisy_labels"
+"""The file of published values at the noise of randomised response, by no private run."""
 REMARKS = {
     "cifar10": "Not in this table: Tang et al. (PoPETs 2022, Tables 3 and 6) publish local results "
     "on CIFAR-10 at eps 0.5, 1, 2, 3 and 4: randomised response, learned by AugDescent, FixMatch "
@@ -77,6 +79,7 @@ REMARKS = {
 }
 """{data set: what a reader must know of its table, below it}."""
 LOOKED = "†"
+SAME_NOISE = "same noise, not private"
 CAPTION = f"""\
 Test accuracy in percent; a table for each data set, a row for each eps. {PLUS_MINUS}
 
@@ -87,6 +90,10 @@ where it is better, since it needs no curator.
 - *ours*: local privacy with delta = 0 at this eps, by a network trained on the releases alone.
 - *ours, features*: the same, on features learned beforehand from unlabelled images, or from the \
 labels of a public data set (CIFAR-100 or ImageNet), which the row names.
+- *same noise, not private*: the best value of the literature on noisy labels, by networks on the \
+images alone, at the noise of randomised response at this eps; if a smaller eps has a better one, \
+that one. No private run: exactly a share of the labels was drawn anew, settings were chosen for \
+each share, and the test epoch is the best. It tells what such labels can teach, and is in no test.
 - *ours, central*: a trusted curator; delta = 0, but 1e-5 for noisy moments, LabelDP-Pro and \
 PATE-FM. `*`: significantly better than the published central value.
 - *ahead*: which local value is significantly better; *unclear*: neither is; *untested*: only one \
@@ -130,6 +137,7 @@ def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
         printed_local, printed_central: the best published value at this or a smaller eps; a local
             one needs no curator, so it counts as central too. With `_eps` and `_trust` (its own),
             `_here` (whether any is published at this eps) and `_by` (paper, table, method, note).
+        printed_noisy: the same of learners of noisy labels, which are not private.
         ours: the best of ours at this eps. Its method: mechanism, learner, loss, model, pretrain,
             setting (of LP-2ST), widths, epochs, examples, budget; its runs: seeds, low, high; the
             choice: methods (number of candidates), p, chosen (how settings were chosen), looked
@@ -147,12 +155,15 @@ def rows_of(records: Records, published: pd.DataFrame) -> pd.DataFrame:
     ]
     is_central = printed.note.str.contains("central")
     printed = printed.assign(trust=is_central.map({True: "central", False: "local"}))
+    noisy = published[published.paper == NOISY].assign(trust="noisy")
     rows = []
     for dataset, eps in itertools.product(DATA_SETS, BUDGETS):
         known = printed[(printed.dataset == dataset) & (printed.eps <= eps)]
         row: Row = {"dataset": dataset, "eps": eps}
         row |= _printed_columns("printed_local", known[known.trust == "local"], eps)
         row |= _printed_columns("printed_central", known, eps)
+        same = noisy[(noisy.dataset == dataset) & (noisy.eps <= eps)]
+        row |= _printed_columns("printed_noisy", same, eps)
         for prefix, kind in KINDS.items():
             best = found.get((dataset, eps, prefix), Best({}, NOTHING, ()))
             # A value published only at smaller eps says little of this one: shown, not tested.
@@ -318,7 +329,8 @@ def parts_of(rows: pd.DataFrame) -> Iterator[Part]:
     yield CAPTION.format(tests=tests)
     for dataset, group in rows.groupby("dataset", sort=False):
         name = data_name_of(str(dataset))
-        yield pd.DataFrame([_line(name, row) for row in group.to_dict("records")])
+        lines = pd.DataFrame([_line(name, row) for row in group.to_dict("records")])
+        yield lines if group.printed_noisy.notna().any() else lines.drop(columns=SAME_NOISE)
         if dataset in REMARKS:
             yield REMARKS[str(dataset)]
     yield "## Sources of the published values"
@@ -338,6 +350,7 @@ def _line(name: str, row: Row) -> dict[str, str]:
         "published, local": _printed_text(row, "local"),
         "published, central": _printed_text(row, "central"),
         **{kind.name: _ours_text(row, prefix) for prefix, kind in KINDS.items()},
+        SAME_NOISE: _printed_text(row, "noisy"),
         "ahead": row["ahead"].replace("printed", "published") or "-",
     }
 
@@ -348,7 +361,7 @@ def _source(row: Row) -> str:
         return ""
     stated = [
         f"{where}: {row[f'printed_{where}_by']}"
-        for where in ("local", "central")
+        for where in ("local", "central", "noisy")
         if row[f"printed_{where}_by"] and row[f"printed_{where}_trust"] == where
     ]
     return f"- {data_name_of(row['dataset'])}, eps={row['eps']:g}: " + "; ".join(stated)
@@ -359,7 +372,7 @@ def _printed_text(row: Row, key: str) -> str:
     value, eps, trust = (row[f"printed_{key}{end}"] for end in ("", "_eps", "_trust"))
     if math.isnan(value):
         return "-"
-    apart = [trust] * (trust != key) + [f"eps={eps:g}"] * (eps != row["eps"])
+    apart = [trust] * (trust != key) + [f"eps={eps:.3g}"] * (eps != row["eps"])
     return f"{value:g}" + (f" ({', '.join(apart)})" if apart else "")
 
 

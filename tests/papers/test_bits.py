@@ -1,9 +1,12 @@
 """Accuracy against bits: which methods have a place there, and where it is."""
 
+import math
+
 import pandas as pd
 import pytest
 
 from labeldp_bench.records.published import read_published
+from papers.site.best_known import NOISY
 from papers.site.bits import CLASSES, fit, points
 
 ROW = {
@@ -23,6 +26,11 @@ def test_a_published_method_stands_where_its_release_belongs():
     response = cifar[cifar.line == "ghazi2021, lp_1st"].set_index("eps").bits
     assert rappor.round(2).to_dict() == {2.0: 0.59, 3.0: 1.17, 4.0: 1.78}
     assert response.round(2).to_dict() == {2.0: 0.59, 3.0: 1.45, 4.0: 2.29}
+    # A share of .9 drawn anew: the known answer is that of the noise itself, p = .19.
+    noisy = rows[(rows.dataset == "cifar10") & (rows.line == "noisy_labels, ssr_plus")]
+    p = 0.19
+    bits = math.log2(10) + p * math.log2(p) + (1 - p) * math.log2((1 - p) / 9)
+    assert noisy.bits.min() == pytest.approx(bits, rel=1e-4) and set(noisy.family) == {NOISY}
 
 
 def test_what_has_no_place_is_left_out():

@@ -14,6 +14,8 @@ NUM_CLASSES |= {"cifar10_1": 10, "cifar10_2": 10}
 # BlockRR with a fixed l, other ways to learn from randomized response, and what others ran.
 VARIANTS = {f"blockrr_l{favoured}" for favoured in range(7)}
 VARIANTS |= {"rr_unbiased", "rr_retrain_all", "rr_retrain_consensus", "dp_sgd"}
+# Of the literature on noisy labels.
+VARIANTS |= {"cross_entropy", "f_correction", "dividemix", "elr_plus", "augdesc", "c2d", "ssr_plus"}
 
 
 @pytest.fixture(scope="module")

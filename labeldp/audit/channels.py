@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 import torch
 from torch import Generator, Tensor
@@ -285,9 +285,14 @@ def _local_classes(mechanism: LocalFull) -> Channel:
     for number, (group, label) in enumerate(own):
         means[number, 2 * group + label] = 1
 
-    def answer(number: int, groups: int, generator: Generator) -> Tensor:
+    @cache
+    def asked(number: int, groups: int) -> tuple[LocalFull, Tensor]:
         group, label = (torch.tensor([part]) for part in own[number])
-        return mechanism.over(group, groups)(label, 2, generator)
+        return mechanism.over(group, groups), label
+
+    def answer(number: int, groups: int, generator: Generator) -> Tensor:
+        over, label = asked(number, groups)
+        return over(label, 2, generator)
 
     def ask(numbers: Tensor, generator: Generator) -> Tensor:
         return torch.stack([answer(n, 2, generator).flatten() for n in numbers.tolist()])
@@ -317,12 +322,15 @@ def _local_values(mechanism: LocalFull, bound: float = 1.0) -> Channel:
     for number, (group, value) in enumerate(own):
         means[number, :, group] = torch.tensor([min(max(value, -reach), reach), 1.0])
 
-    def answer(number: int, groups: int, generator: Generator) -> Tensor:
+    @cache
+    def asked(number: int, groups: int) -> tuple[LocalFull, Tensor]:
         group, value = own[number]
         label = torch.tensor([value], dtype=torch.float64)
-        asked = mechanism.over(torch.tensor([group]), groups)
-        sums = asked.noisy_sums(label, bound, generator)
-        return torch.stack(sums)
+        return mechanism.over(torch.tensor([group]), groups), label
+
+    def answer(number: int, groups: int, generator: Generator) -> Tensor:
+        over, label = asked(number, groups)
+        return torch.stack(over.noisy_sums(label, bound, generator))
 
     def ask(numbers: Tensor, generator: Generator) -> Tensor:
         parts = torch.stack([answer(n, 2, generator) for n in numbers.tolist()])

@@ -1,8 +1,9 @@
 """Sums, gradients and votes that a curator makes noisy, as channels that an audit draws from."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 
 import torch
 from scipy.special import log_ndtr, ndtr
@@ -44,9 +45,13 @@ def _sums(mechanism: NoisyMoments | LabelDPPro, steps: int, share: float) -> Cha
     """
     variance, chunk = mechanism.stddev**2, 1000 if steps == 1 else AT_ONCE
 
+    @lru_cache(2)
+    def over(size: int) -> NoisyMoments | LabelDPPro:
+        return replace(mechanism, rows=torch.eye(size, dtype=torch.float64))
+
     def ask(numbers: Tensor, generator: Generator) -> Tensor:
         size = len(numbers)
-        sums = replace(mechanism, rows=torch.eye(size))(numbers, CLASSES, generator)
+        sums = over(size)(numbers, CLASSES, generator)
         return sums.reshape(steps, size, CLASSES).transpose(0, 1).reshape(size, steps * CLASSES)
 
     def law(outputs: Tensor) -> Tensor:
@@ -159,6 +164,8 @@ class _Recorded:
 APART = 1.0
 """Standard deviations between a count and what it is compared with, in the look at the noise."""
 MOST_VOTE_CALLS = 5000
+AT_A_TIME = 100_000
+"""Queries whose votes are in memory together."""
 STEPS = 2001
 """Of the integral over the winner's noise."""
 
@@ -175,9 +182,9 @@ def teacher_votes(mechanism: PateFM) -> list[Channel]:
     laws = torch.stack([_law_of_votes(mechanism, each) for each in votes])
 
     def ask(numbers: Tensor, generator: Generator) -> Tensor:
-        every = [votes[number].expand(mechanism.queries, CLASSES) for number in numbers.tolist()]
-        runs = [mechanism.release_votes(counts, generator) for counts in every]
-        return torch.stack([_told(mechanism, released) for released in runs])
+        return torch.cat(
+            [_told(mechanism, runs) for runs in _runs(mechanism, votes[numbers], generator)]
+        )
 
     return [
         Channel(
@@ -194,11 +201,19 @@ def teacher_votes(mechanism: PateFM) -> list[Channel]:
     ]
 
 
-def _told(mechanism: PateFM, released: Tensor) -> Tensor:
-    """Returns how often nothing, and each class, was released before the run ended, (K + 1,)."""
-    answered = (released != REFUSED).cumsum(0)
-    asked = torch.cat([answered.new_zeros(1), answered[:-1]]) < mechanism.answers
-    return torch.bincount(released[asked] + 1, minlength=CLASSES + 1)
+def _runs(mechanism: PateFM, votes: Tensor, generator: Generator) -> Iterator[Tensor]:
+    """Yields what runs release for each query, (m, Q), of votes (n, K) that all its queries get."""
+    for part in votes.split(max(1, AT_A_TIME // mechanism.queries)):
+        every = part[:, None].expand(-1, mechanism.queries, -1)
+        yield mechanism.release_votes(every, generator)
+
+
+def _told(mechanism: PateFM, runs: Tensor) -> Tensor:
+    """Returns how often each of nothing and K classes was released before runs (n, Q) ended."""
+    answered = (runs != REFUSED).cumsum(1)
+    asked = torch.cat([answered.new_zeros(len(runs), 1), answered[:, :-1]], 1) < mechanism.answers
+    told = torch.arange(REFUSED, CLASSES)[:, None, None]
+    return ((runs == told) & asked).sum(2).T
 
 
 def _law_of_votes(mechanism: PateFM, votes: Tensor) -> Tensor:
@@ -233,13 +248,12 @@ def _vote_noise(mechanism: PateFM, draws: int, generator: Generator) -> Goodness
     p_values, least = [], []
     # The first counts answers among all queries, the second the runner-up among all answers.
     for counts, place, start in ((selections, 1, 0), (winners, 2, 1)):
-        every = torch.tensor(counts, dtype=torch.float64).expand(mechanism.queries, CLASSES)
+        votes = torch.tensor(counts, dtype=torch.float64).expand(calls, -1)
         told = torch.zeros(CLASSES + 1, dtype=torch.int64)
-        for _ in range(calls):
-            released = mechanism.release_votes(every, generator)
-            if int((released != REFUSED).sum()) > mechanism.answers:
+        for runs in _runs(mechanism, votes, generator):
+            if bool(((runs != REFUSED).sum(1) > mechanism.answers).any()):
                 return GoodnessOfFit(0.0, 0.0)
-            told += _told(mechanism, released)
+            told += _told(mechanism, runs).sum(0)
         hits, count = int(told[place]), int(told[start:].sum())
         # Where a run ends depends on what came before: a sum of surprises, of known variance.
         spread = math.sqrt(count * said * (1 - said))

@@ -209,7 +209,8 @@ def choose_event(table: Tensor, offset: float = 0.0) -> tuple[int, int, tuple[in
     gaps = torch.stack([high.values - low.values for high, low in pairs])
     for gap, (high, low) in zip(gaps, pairs, strict=True):
         gap.masked_fill_(high.indices == low.indices, -torch.inf)
-    pair, first, second = (int(each) for each in torch.unravel_index(gaps.argmax(), gaps.shape))
+    # Not by torch.unravel_index, which imports sympy.
+    pair, first, second = (int(each) for each in np.unravel_index(int(gaps.argmax()), gaps.shape))
     high, low = pairs[pair]
     return int(high.indices[first, second]), int(low.indices[first, second]), (first, second)
 

@@ -260,24 +260,24 @@ class PateFM(Measurement):
         return min(self.eps, votes_epsilon(self.queries, self.answers, *noise, self.delta))
 
     def release_votes(self, counts: Tensor, /, generator: Noise) -> Tensor:
-        """Returns the winner of each query, or `REFUSED`, int64 (Q,).
+        """Returns the winner of each query, or `REFUSED`, int64 (Q,); of several runs (n, Q).
 
         Args:
-            counts: how many teachers vote for each class, float64 (Q, K).
+            counts: how many teachers vote for each class, float64 (Q, K) or (n, Q, K).
             generator: CPU generator of the privacy stream.
 
         Raises:
             InputError: counts for another number of queries.
         """
-        if counts.dim() != 2 or len(counts) != self.queries:
+        if counts.dim() not in (2, 3) or counts.shape[-2] != self.queries:
             raise InputError(f"votes must be counted for {self.queries} queries")
-        largest = counts.amax(1)
+        largest = counts.amax(-1)
         noisy = largest + gaussian_noise(tuple(largest.shape), self.selection_stddev, generator)
         agreed = noisy >= self.threshold * self.teachers
         winners = (
             counts + gaussian_noise(tuple(counts.shape), self.answer_stddev, generator)
-        ).argmax(1)
-        return torch.where(agreed & (agreed.cumsum(0) <= self.answers), winners, REFUSED)
+        ).argmax(-1)
+        return torch.where(agreed & (agreed.cumsum(-1) <= self.answers), winners, REFUSED)
 
     def unsanitised(self, counts: Tensor, released: Tensor) -> Notes:
         """Returns what a curator may look at and must not publish as a guarantee.

@@ -6,7 +6,7 @@ Each says what the honest one says, and draws something else. No run can reach t
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -42,13 +42,12 @@ def drawn_by(honest: Measurement, sampler: Measurement) -> Measurement:
     public = [each.name for each in fields(honest) if not each.compare]
 
     def drawn(name: str) -> Callable:
-        def draw(self: Measurement, *arguments: Any, **named: Any) -> Any:
-            asked = replace(sampler, **{each: getattr(self, each) for each in public})
-            return getattr(asked, name)(*arguments, **named)
-
-        return draw
+        return lambda self, *arguments, **named: getattr(self.sampler, name)(*arguments, **named)
 
     body = {name: drawn(name) for name in SAMPLERS if hasattr(honest, name)}
+    body["sampler"] = cached_property(
+        lambda self: replace(sampler, **{each: getattr(self, each) for each in public})
+    )
     return type(type(honest).__name__, (type(honest),), body)(**vars(honest))
 
 
@@ -160,7 +159,7 @@ class ExactThreshold(PateFM):
 
     def release_votes(self, counts: Tensor, /, generator: Noise) -> Tensor:
         """Returns winners where exact counts reach the threshold."""
-        agrees = counts.amax(1, keepdim=True) >= self.threshold * self.teachers
+        agrees = counts.amax(-1, keepdim=True) >= self.threshold * self.teachers
         return super().release_votes(torch.where(agrees, counts + 1e9, counts - 1e9), generator)
 
 
@@ -170,7 +169,7 @@ class NoiseOnEveryCount(PateFM):
     def release_votes(self, counts: Tensor, /, generator: Noise) -> Tensor:
         """Returns winners where the largest noisy count reaches the threshold."""
         noisy = counts + gaussian_noise(tuple(counts.shape), self.selection_stddev, generator)
-        agrees = noisy.amax(1, keepdim=True) >= self.threshold * self.teachers
+        agrees = noisy.amax(-1, keepdim=True) >= self.threshold * self.teachers
         return super().release_votes(torch.where(agrees, counts + 1e9, counts - 1e9), generator)
 
 

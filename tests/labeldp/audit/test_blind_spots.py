@@ -32,10 +32,10 @@ class Endless(PateFM):
 
     def release_votes(self, counts, /, generator):
         """Returns all winners."""
-        largest = counts.amax(1)
+        largest = counts.amax(-1)
         noisy = largest + gaussian_noise(tuple(largest.shape), self.selection_stddev, generator)
         winners = counts + gaussian_noise(tuple(counts.shape), self.answer_stddev, generator)
-        return torch.where(noisy >= self.threshold * self.teachers, winners.argmax(1), -1)
+        return torch.where(noisy >= self.threshold * self.teachers, winners.argmax(-1), -1)
 
 
 class OneBatch(LabelDPPro):

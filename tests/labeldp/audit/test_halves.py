@@ -79,25 +79,18 @@ def test_gaussian_noise_is_compared_with_what_was_stated():
     assert "delta = 1e-05" in found.lines()[0]
 
 
-def test_noise_of_many_steps_is_compared_with_what_was_stated():
-    honest = LabelDPPro(EPS, steps=3)
-    assert 0.999 * EPS < honest.stated_epsilon(3)[0] <= EPS
-    planted = {plant.fault: plant.mechanism for plant in plants("steps", honest)}
-    for fault in ("none", "3 % less noise"):
-        noise = channels_of(planted[fault], 3, None)[0].noise(12_000, seeding.generator(0, "test"))
-        assert noise.agrees == (fault == "none") and noise.found_from < 0.03
-
-
 def test_gradients_of_a_network_lose_their_noise_their_clip_and_a_root_of_two():
     honest = LabelDPPro(EPS, steps=2, share=0.5)
+    assert 0.999 * EPS < honest.stated_epsilon(3)[0] <= EPS
     planted = {plant.fault: plant.mechanism for plant in plants("steps", honest)}
     for fault in ("none", "no noise", "no clip", "noise of rows on gradients, and says so"):
         found = audit(planted[fault], draws=4000)
         assert bool(found.faults) == (fault != "none"), (fault, found.lines())
         assert found.formula_holds == ("says so" not in fault)
     for fault in ("none", "3 % less noise"):
-        noise = channels_of(planted[fault], 3, None)[1].noise(12_000, seeding.generator(0, "test"))
-        assert noise.agrees == (fault == "none") and noise.found_from < 0.03
+        for channel in channels_of(planted[fault], 3, None):  # of sums, and of gradients
+            noise = channel.noise(12_000, seeding.generator(0, "test"))
+            assert noise.agrees == (fault == "none") and noise.found_from < 0.03
 
 
 def test_votes_lose_their_noise_the_threshold_its_own_and_both_a_little():
@@ -125,7 +118,7 @@ def test_local_full_loses_its_noise_and_its_clip():
     # Every example adds noise to every group: draws are calls, and noise is looked at apart.
     planted = {plant.fault: plant.mechanism for plant in plants("local_full", LocalFull(8.0))}
     for fault in ("none", "no noise", "no clip"):
-        assert bool(audit(planted[fault], draws=1200).faults) == (fault != "none")
+        assert bool(audit(planted[fault], draws=400).faults) == (fault != "none")
     classes = channels_of(planted["3 % less noise"], 2, None)[0]
     assert not classes.noise(60_000, seeding.generator(0, "test")).agrees
 

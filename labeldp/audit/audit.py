@@ -84,7 +84,13 @@ class Sampled:
     apart: float = 1.0
 
 
-def sample(channel: Channel, draws: int, generator: Generator, confidence: float = 0.99) -> Sampled:
+def sample(
+    channel: Channel,
+    draws: int,
+    generator: Generator,
+    confidence: float = 0.99,
+    compares_rows: bool = True,
+) -> Sampled:
     """Draws from a sampler and returns what follows for eps, and whether the draws fit.
 
     Half of the draws, equally many of each input, choose two inputs and an event, and are compared
@@ -96,6 +102,7 @@ def sample(channel: Channel, draws: int, generator: Generator, confidence: float
         draws: outputs in all, >= 4 times the inputs.
         generator: of the audit.
         confidence: of the bound, in (0, 1).
+        compares_rows: whether rows of one call are compared too; no bound depends on it.
     """
     asked = draws
     draws, count = min(draws, channel.most), len(channel.inputs)
@@ -132,7 +139,9 @@ def sample(channel: Channel, draws: int, generator: Generator, confidence: float
     words = f"{channel.inputs[more]} against {channel.inputs[less]}: {literals.spell((high, low))}"
     bound = eps_bound((hits[0], rest), (hits[1], rest), confidence, channel.delta)
     share, fit = hits[0] / rest, all_of(fits)
-    apart = _apart(channel, min(ROWS, asked, max(FEWEST_ROWS, channel.chunk)), generator)
+    apart = 1.0
+    if compares_rows:
+        apart = _apart(channel, min(ROWS, asked, max(FEWEST_ROWS, channel.chunk)), generator)
     return Sampled(
         channel.name, bound, confidence, 2 * rest, share, words, fit, channel.delta, apart
     )
@@ -338,7 +347,8 @@ def sampled_epsilon(
     check_integer("num_classes", num_classes, low=2)
     check_integer("draws", draws, low=4 * num_classes)
     channel = channels_of(measurement, num_classes, prior)[0]
-    return sample(channel, draws, seeding.generator(seed, "audit"), confidence).bound
+    stream = seeding.generator(seed, "audit")
+    return sample(channel, draws, stream, confidence, compares_rows=False).bound
 
 
 def skewed_prior(num_classes: int) -> Tensor:

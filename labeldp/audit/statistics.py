@@ -248,7 +248,7 @@ def row_independence_test(calls: Sequence[NDArray], is_first: Sequence[NDArray])
         noise = np.where(alike, halves[0] - halves[1], 0.0)
         pairs = list(zip(halves, signs, strict=True))
         if noise.std() > 1e-9 * feature.std():  # else the label and the place alone decide
-            pairs += [(noise, noise), (noise * signs[0], noise * signs[0])]
+            pairs += [(each, each) for each in (noise, noise * signs[0])]
         for one, other in pairs:
             found += _largest(one, other)
     return min(1.0, len(found) * min(found)) if found else 1.0
@@ -268,15 +268,15 @@ def _features(outputs: NDArray) -> list[NDArray[np.float64]]:
 
 def _largest(one: NDArray[np.float64], other: NDArray[np.float64]) -> list[float]:
     """Returns the p-value of the largest correlation at any distance but 0, if one can be told."""
-    size = len(one)
+    size, is_one = len(one), other is one
     one, other = one - one.mean(), other - other.mean()
     # How many rows there would be if all counted alike: few where an event is rare.
-    weights = [
-        (part**2).sum() ** 2 / (part**4).sum() if part.any() else 0.0 for part in (one, other)
-    ]
+    squares = one**2, other**2
+    weights = [part.sum() ** 2 / (part**2).sum() if part.any() else 0.0 for part in squares]
     if weights[0] * weights[1] / size < FEWEST:
         return []
-    sums = np.fft.irfft(np.fft.rfft(one) * np.fft.rfft(other).conj(), size)[1:]
+    spectrum = np.fft.rfft(one)
+    sums = np.fft.irfft(spectrum * (spectrum if is_one else np.fft.rfft(other)).conj(), size)[1:]
     spread = one.std() * other.std() * np.sqrt(size)
     return [float(min(1.0, 2 * norm.sf(np.abs(sums).max() / spread) * len(sums)))]
 

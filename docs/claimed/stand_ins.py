@@ -189,12 +189,12 @@ noisy_prior_of_rp = partial(prior_of_rp, fault=False)
 
 def end_of_bins(labels, top=None, reach=None):
     """GOPHER-LP: the upper end of the bins, for our value 0 or 2 among 20 others."""
-    others = np.tile(np.linspace(-1, 1, 20), (len(labels), 1))
-    values = np.column_stack([others, 2.0 * labels])
-    top, reach = top or values.max(1), reach or np.ptp(values, axis=1)
+    others = np.tile(np.linspace(-1, 1, 20), (2, 1))
+    values = np.column_stack([others, [0.0, 2.0]])
+    top, reach = top or values.max(1)[labels], reach or np.ptp(values, axis=1)[labels]
     scale = reach / values.shape[1] / 0.1 * np.ones(len(labels))
-    mean = values.mean(1) + STREAM.laplace(0, scale / 0.1)
-    var = values.var(1) + np.abs(STREAM.laplace(0, reach * scale / 0.9))
+    mean = values.mean(1)[labels] + STREAM.laplace(0, scale / 0.1)
+    var = values.var(1)[labels] + np.abs(STREAM.laplace(0, reach * scale / 0.9))
     return np.minimum(top, mean + 2.576 * np.sqrt(var))
 
 

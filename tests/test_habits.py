@@ -11,12 +11,12 @@ import tomllib
 
 import pytest
 import yaml
-from omegaconf import OmegaConf
 
 import labeldp
 import labeldp_bench
 import papers
 from labeldp_bench.experiments.compose import compose, compose_cell
+from labeldp_bench.experiments.experiment import Experiment, read_experiment
 from tests.conftest import CHECKOUT
 from tests.spelling import expand
 
@@ -75,11 +75,14 @@ def test_no_tracked_file_names_this_machine():
 def test_every_grid_expands_to_cells(path):
     # The command behind a published table would fail on its first cell, or on its last.
     group, _, name = path.with_suffix("").as_posix().partition("/")
-    config, _ = compose([f"{group}={name}"])
-    if config.cells is None:
-        assert config.table, "neither cells nor a table of another kind"
+    if group == "experiment":
+        found = read_experiment(name)
+    else:
+        found = Experiment.of(name, compose([f"{group}={name}"])[0])
+    if found.blocks is None:
+        assert found.table, "neither cells nor a table of another kind"
         return
-    spelled = expand(OmegaConf.to_container(config.cells), {})
+    spelled = expand(found.blocks, {})
     assert spelled
     # Every block's first and last cell; all would take minutes for the large tables.
     chosen = {str(overrides): overrides for overrides in (*spelled[:2], *spelled[-2:])}

@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt
 RUN := $(BIN)/python -m labeldp_bench
+# Where it is set, each of the tests' hundreds of processes compiles all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test test-cluster lint format data collect reproduce-tables reproduce-figures status report docs clean

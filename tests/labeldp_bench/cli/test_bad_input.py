@@ -209,9 +209,10 @@ def test_a_wrong_yaml_of_an_own_part_is_one_line(old, new, named, tmp_path):
     assert not lacks(error, named)
 
 
-def test_traceback_on_request(tmp_path):
+def test_traceback_on_request(monkeypatch, command):
     # A developer could not find where an error comes from.
-    assert "Traceback" in quick(["eps=abc"], tmp_path, {"HYDRA_FULL_ERROR": "1"}).stderr
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # which is read as the program starts
+    assert "Traceback" in command("eps=abc").stderr
 
 
 def test_a_training_that_fails_is_one_line_and_an_error_file(tmp_path, tiny_images):

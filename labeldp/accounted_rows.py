@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from labeldp.manifest import GIVEN_IN_PYTHON, Manifest
 from labeldp.names import CONTROL, spellings
@@ -64,7 +64,7 @@ class ColumnDigest:
         counts = np.array(list(self._counts.values()), dtype=float)
         chance = (counts * np.log(counts / self.size)).sum()
         if any_order:
-            chance += gammaln(self.size + 1) - gammaln(counts + 1).sum()
+            chance += scipy.special.gammaln(self.size + 1) - scipy.special.gammaln(counts + 1).sum()
         return float(np.exp(chance))
 
 

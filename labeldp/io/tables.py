@@ -12,7 +12,7 @@ import json
 import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -305,6 +305,9 @@ class TableFile:
 
     def _check_quotes(self) -> None:
         """Refuses a quote that takes in rows: never closed, or closed by that of a later row."""
+        with self._as_input_error(), self._text() as text:
+            if not any('"' in block for block in iter(partial(text.read, BLOCK_BYTES), "")):
+                return
         rows, width, record = -1, len(self._header), list[str]()
 
         def with_quotes(lines: Iterable[str]) -> Iterator[str]:

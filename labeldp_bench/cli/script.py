@@ -40,6 +40,12 @@ def command(doc: str | None) -> Callable[[Main], Main]:
 
     def decorate(main: Main) -> Main:
         def work(arguments: list[str]) -> int:
+            file = Path(main.__globals__["__file__"]).resolve()
+            if not file.is_relative_to(CHECKOUT):
+                raise InputError(
+                    f"{file} would read and write the files of {CHECKOUT}, where this environment "
+                    "takes labeldp_bench from (`make install` in the script's own checkout)"
+                )
             if {"-h", "--help"} & {*arguments}:
                 print((doc or "").strip(), flush=True)
                 return 0

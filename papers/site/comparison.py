@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import papers
+from labeldp.support.validate import InputError
 from labeldp_bench.records.record import Records
 from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import name_of
@@ -143,8 +144,17 @@ def draw(ranks: pd.DataFrame) -> Figure:
 
 
 def read_rows() -> pd.DataFrame:
-    """Returns the committed rows."""
-    return pd.read_csv(tables.TABLES / f"{STEM}.csv")
+    """Returns the committed rows.
+
+    Raises:
+        InputError: the file is not there.
+    """
+    if not (path := tables.TABLES / f"{STEM}.csv").is_file():
+        raise InputError(
+            f"there is no {path} (bring it back by `git checkout`, or run "
+            "`python scripts/compare_mechanisms.py` where you have the data)"
+        )
+    return pd.read_csv(path)
 
 
 def write_picture(out: Path = papers.FIGURES) -> Path:

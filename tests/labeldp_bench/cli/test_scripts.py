@@ -119,3 +119,12 @@ def test_a_bad_value_is_one_line(script, argument, named, tmp_path, monkeypatch,
     (tmp_path / "a_file").write_text("")
     assert re.search(named, refusal(script, argument.split(), capsys))
     assert [path.name for path in tmp_path.iterdir()] == ["a_file"]
+
+
+def test_a_script_writes_into_no_other_checkout(tmp_path, capsys):
+    # The tables of the checkout that made the environment were overwritten without a word.
+    path = tmp_path / "collect.py"
+    path.write_text((CHECKOUT / "scripts" / "collect.py").read_text())
+    assert runpy.run_path(str(path))["main"]([]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert str(path) in line and str(CHECKOUT) in line and "make install" in line

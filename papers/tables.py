@@ -42,6 +42,10 @@ from papers.naming import SMALLER, method_name
 TABLES = CHECKOUT / "results" / "tables"
 KEY = ["dataset", "method", "eps", "class"]
 NO_CLASS = -1
+NO_RUN = "-"
+"""Stands where a cell of ours has no run."""
+WIDE = 50
+"""Half an interval in points from which on it tells nothing: the scale has 100."""
 CAPTIONS = {
     "accuracy": "Test accuracy in percent",
     "per_class_mean": "Test accuracy in percent, averaged over classes",
@@ -224,7 +228,7 @@ class AccuracyTable(Table):
         return [
             self._caption(rows, budgets),
             *self._frames(rows),
-            "\n".join([*notes(rows), *training, *single_runs(paper)]),
+            "\n".join([*notes(rows), *training, *without_runs(paper), *single_runs(paper)]),
             *left_out(runs),
             done,
         ]
@@ -286,15 +290,23 @@ class AccuracyTable(Table):
 
     def _caption(self, rows: pd.DataFrame, budgets: Sequence[str]) -> str:
         """Returns what the numbers of the table are, and how its differences are tested."""
-        smaller = "".join(f" {SMALLER_CAPTIONS[name]}" for name in SMALLER if name in budgets)
-        return (
-            f"{CAPTIONS[self.metric]}. *ours*: mean over seeds (their number), at paper budget. "
-            f"{PLUS_MINUS} *paper*: the printed value. `*`: a difference that is significant at "
-            f"5 %, t test with Holm's correction for the {rows.p.count()} differences of this "
-            "table that can be tested (two seeds or more); it counts the paper's runs, taken to "
-            "spread as ours where it states no spread, and the number of test images. `†`: "
-            f"printed, but known to be wrong.{smaller}"
-        )
+        said = [
+            f"{CAPTIONS[self.metric]}. *ours*: mean over seeds (their number), at paper budget."
+        ]
+        said.append(PLUS_MINUS)
+        if (_half_width(rows) > WIDE).any():
+            said.append(f"Over {WIDE}: wider than the scale.")
+        said.append("*paper*: the printed value.")
+        if tests := rows.p.count():
+            said.append(
+                "`*`: a difference that is significant at 5 %, t test with Holm's correction for "
+                f"the {tests} differences of this table that can be tested (two seeds or more); it "
+                "counts the paper's runs, taken to spread as ours where it states no spread, and "
+                "the number of test images."
+            )
+        if not rows.usable.all():
+            said.append("`†`: printed, but known to be wrong.")
+        return " ".join([*said, *(SMALLER_CAPTIONS[name] for name in SMALLER if name in budgets)])
 
     def _frames(self, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
         """Yields a frame of texts per panel: lines of ours, the paper's and the difference."""
@@ -312,7 +324,7 @@ class AccuracyTable(Table):
                 head = self._line_name(value, line)
                 for kind, budget, write in kinds:
                     texts = [write(at[budget, x]) if (budget, x) in at else "" for x in columns]
-                    if any(texts):
+                    if {*texts} - {"", NO_RUN}:
                         lines.append([head, kind, *texts])
                         head = ""
             heading = ", ".join(map(_heading, self.panels, values))
@@ -370,6 +382,15 @@ def notes(rows: pd.DataFrame) -> Iterator[str]:
         yield f"- {'; '.join(where)}: {note}."
 
 
+def without_runs(rows: pd.DataFrame) -> Iterator[str]:
+    """Yields which methods have no run at paper budget, and so no line, in one line."""
+    counts = rows.groupby("method", sort=False)[["n", "cells"]].sum()
+    missing = counts[(counts.n == 0) & (counts.cells > 0)]
+    if len(missing):
+        names = (f"{method_name(str(name))} (0 of {row.cells})" for name, row in missing.iterrows())
+        yield f"- No run of ours at paper budget: {', '.join(names)}."
+
+
 def single_runs(rows: pd.DataFrame) -> Iterator[str]:
     """Yields how far the last epoch of what is one run alone is from its best one, in one line."""
     known = rows[rows.best_epoch.notna()] if "best_epoch" in rows else rows.head(0)
@@ -414,10 +435,15 @@ def _in_order(rows: pd.DataFrame, key: str) -> list[Any]:
     return list(ours_alone.sort_values(kind="stable").index)
 
 
+def _half_width(row: Any) -> Any:
+    return (row["high"] - row["low"]) / 2
+
+
 def _ours_text(row: Row) -> str:
     if not row["n"]:
-        return "-" if row["cells"] else ""
-    spread = number_text((row["high"] - row["low"]) / 2, " ± {:.1f}", unknown="")
+        return NO_RUN if row["cells"] else ""
+    half = _half_width(row)
+    spread = f" ± over {WIDE}" if half > WIDE else number_text(half, " ± {:.1f}", unknown="")
     return f"{row['ours']:.1f}{spread} ({row['n']}){_real_eps(row)}"
 
 

@@ -132,6 +132,21 @@ def test_markdown_and_latex_of_a_small_set_of_records():
     )
 
 
+def test_a_table_shows_what_it_has():
+    # Rows of dashes, a test of no differences, and 50 ± 90 hid the few numbers that there were.
+    table = accuracy_table("vector_approximation/table1a")
+    row, rows = filled(table, [0.05, 0.5, 0.95], at=("mnist", "alibi", 0.3))
+    assert (row["high"] - row["low"]) / 2 > 100
+    page = table.markdown(rows)
+    assert "50.0 ± over 50 (3)" in page and "Over 50:" in page
+    ours = [
+        line for line in page.splitlines() if line.split("|")[2:3] and "ours" in line.split("|")[2]
+    ]
+    assert len(ours) == 1
+    assert "RAPPOR (0 of " in page and "ALIBI (0 of " not in page
+    assert "significant" in page and "significant" not in table.markdown(table.rows({}))
+
+
 def test_a_cell_is_filled_by_its_own_identity_alone():
     # A run of 3 epochs would stand in a table of 5.
     table = accuracy_table("vector_approximation/table1a")

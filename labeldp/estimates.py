@@ -180,6 +180,18 @@ def released_hits(model: Any, X: Any, release: Release) -> NDArray[np.float64]:
     return unbiased_labels(release)[np.arange(len(chosen)), chosen]
 
 
+def share_low(hits: ArrayLike, draws: ArrayLike, level: float) -> NDArray[np.float64]:
+    """Returns the Clopper-Pearson lower bound of probabilities, each wrong with at most `level`."""
+    hits, draws = np.asarray(hits), np.asarray(draws)
+    return np.where(hits > 0, betaincinv(np.maximum(hits, 1), draws - hits + 1, level), 0.0)
+
+
+def exact_interval(hits: int, draws: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Returns the Clopper-Pearson interval of a probability."""
+    tail = (1 - confidence) / 2
+    return float(share_low(hits, draws, tail)), 1 - float(share_low(draws - hits, draws, tail))
+
+
 def share_with_interval(
     estimates: NDArray[np.float64], values: Sequence[float] | None, confidence: float = 0.95,
     persons: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
@@ -219,13 +231,8 @@ def share_with_interval(
     if len(rows_of) == size and is_plain and values is not None and len(values) == 2:
         first, second = values
         ones = int((estimates > (first + second) / 2).sum())
-        # Clopper and Pearson (1934); scipy.stats finds the same ends by a search.
-        tail, zeros = (1 - confidence) / 2, size - ones
-        exact = (
-            float(betaincinv(ones, zeros + 1, tail)) if ones else 0.0,
-            1 - float(betaincinv(zeros, ones + 1, tail)) if zeros else 1.0,
-        )
-        low, high = (first + (second - first) * end for end in exact)
+        ends = exact_interval(ones, size, confidence)
+        low, high = (first + (second - first) * end for end in ends)
     elif len(rows_of) == 1 or (estimates == estimates[0]).all():
         width = values[-1] - values[0] if values else math.inf
         reach = (

@@ -14,8 +14,8 @@ from labeldp.audit.statistics import (
     MOST_VALUES,
     POWER,
     least_found,
-    share_low,
 )
+from labeldp.estimates import share_low
 from labeldp.support.validate import check_number
 
 BULK = np.linspace(0.02, 0.98, 49)

@@ -6,23 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv
+from numpy.typing import NDArray
 from scipy.stats import binom, norm, rankdata
 from torch import Tensor
 
+from labeldp.estimates import share_low
 from labeldp.support.validate import check_number
 
 MOST_EPS = 60.0
 """Where a search for eps ends; e^60 is beyond any number of draws."""
 POWER = 0.9
 """Of audits: the share that find a leak which counts as found."""
-
-
-def share_low(hits: ArrayLike, draws: ArrayLike, level: float) -> NDArray[np.float64]:
-    """Returns the Clopper-Pearson lower bound of probabilities, each wrong with at most `level`."""
-    hits, draws = np.asarray(hits), np.asarray(draws)
-    return np.where(hits > 0, betaincinv(np.maximum(hits, 1), draws - hits + 1, level), 0.0)
 
 
 def eps_bound(

@@ -483,9 +483,9 @@ class TableFile:
 
         Such as 1.234 next to 567, in a file of people who write 0,5.
         """
-        what = ""
         if self.separator == ",":
             return
+        what = ""
         if are_numbers and self.separator == ";":
             points = [each for each in cells if "." in each]
             if 0 < len(points) < len(cells) and all(map(THOUSANDS_POINT.match, points)):

@@ -38,7 +38,7 @@ from labeldp_bench.interfaces import Epoch, Session
 from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.support.device import describe_device, resolve_device
 from labeldp_bench.support.process import prepare_training
-from labeldp_bench.training.network_fit import BACKENDS
+from labeldp_bench.training.network_fit import BACKENDS, NetworkFit
 from labeldp_bench.training.trainer import PRECISIONS
 
 CLASSES = 10
@@ -98,7 +98,7 @@ def measure(
             captures=captures,
         )
         with mock.patch.dict(BACKENDS, clear=stepped == "eager"):
-            classifier = model.fit(images, supervision, session)
+            classifier = model.fit_by(NetworkFit, images, supervision, session)
         parameters = sum(each.numel() for each in classifier.network.parameters())
     peak = peak_mib(device)
     rate = max(epoch.num_examples / epoch.seconds for epoch in epochs[-timed:])

@@ -67,6 +67,7 @@ class Session:
         start: whose weights a fit begins with, if the model has any; None: fresh ones.
         checkpoint: where fits leave their state after an epoch; None: nowhere.
         captures: whether a GPU's steps are recorded as one CUDA graph.
+        epochs_key: what a user sets for more epochs.
     """
 
     seed: int
@@ -80,6 +81,7 @@ class Session:
     start: Classifier | None = None
     checkpoint: FitCheckpoint | None = None
     captures: bool = False
+    epochs_key: str = "trainer.epochs"
 
 
 SELECTIONS = {"last": 1, "mean_last_10": 10, "best_validation": 1}

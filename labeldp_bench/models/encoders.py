@@ -137,8 +137,8 @@ class Encoder:
     network: NetworkClassifier
     mean: Tensor
     stddev: Tensor
-    _last: LastResults[Tensor] = field(
-        default_factory=LastResults, init=False, repr=False, compare=False
+    _last: LastResults[Tensor] = field(  # of test images, and of those that choose an epoch
+        default_factory=lambda: LastResults(2), init=False, repr=False, compare=False
     )
 
     @classmethod

@@ -1,7 +1,7 @@
 """Linear classifiers on frozen features: a probe by any loss, and ridge regression on votes."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -18,8 +18,10 @@ from labeldp.support.validate import (
     check_number,
     check_numbers,
 )
-from labeldp_bench.interfaces import Session
+from labeldp_bench.interfaces import Classifier, Session
+from labeldp_bench.models.convolutional import LinearClassifier
 from labeldp_bench.models.encoders import Encoder, PretrainableModel
+from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.models.penalised import fit_by_evidence, fit_penalised, with_constant
 
 EXACT_UP_TO = 2000
@@ -425,3 +427,58 @@ class ProbeClassifier(LogitClassifier):
         # With the weights in this order few classes take a CPU a tenth of the time.
         weights = self.weights[:-1].T.contiguous()
         return nn.functional.linear(self.encoder(features), weights, self.weights[-1]).cpu()
+
+
+@dataclass(frozen=True)
+class TrainedHead(EncoderModel, NetworkModel):
+    """A linear classifier that a trainer trains on frozen features, epoch by epoch.
+
+    For learners that need epochs, such as PLE's, which refines its targets after each; `Probe`
+    finds the minimum itself. Source: ours.
+
+    Args:
+        network, initial: as `PretrainableModel`; the classifier is not used.
+        trainer: the recipe, without augmentation and smaller images: features are no images.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.trainer.augment or self.trainer.resolution:
+            raise InputError(
+                "model=head trains on features, which cannot be cropped or shrunk (use "
+                "trainer.augment=[] and trainer.resolution=[])"
+            )
+
+    def fit(self, features: Tensor, supervision: Supervision, session: Session) -> "HeadClassifier":
+        """Returns the trained classifier on the encoder's features."""
+        encoder, encoded = self.encoded(features, session)
+        recipe = replace(self.trainer, precision=self.precision_on(session.device))
+        head = NetworkModel(LinearClassifier, recipe)
+        validate, start = supervision.validate, session.start
+        inner = replace(
+            session,
+            on_epoch=lambda epoch, each: session.on_epoch(epoch, HeadClassifier(encoder, each)),
+            start=start.head if isinstance(start, HeadClassifier) else None,
+        )
+        if validate is not None:
+            supervision = replace(
+                supervision, validate=lambda each: validate(HeadClassifier(encoder, each))
+            )
+        return HeadClassifier(encoder, head.fit(as_pixels(encoded), supervision, inner))
+
+
+def as_pixels(encoded: Tensor) -> Tensor:
+    """Returns features (m, d) as images of one pixel with d channels, (m, 1, 1, d)."""
+    return encoded[:, None, None]
+
+
+@dataclass(frozen=True)
+class HeadClassifier(LogitClassifier):
+    """An encoder, and the network that was trained on its features."""
+
+    encoder: Encoder
+    head: Classifier
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Returns logits, float32 (m, K), CPU."""
+        return self.head.scores(as_pixels(self.encoder(features)))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from labeldp.supervision import Supervision
 from labeldp.support import seeding
 from labeldp.support.validate import InputError, check_made
-from labeldp_bench.interfaces import Session
+from labeldp_bench.interfaces import Classifier, Session
 from labeldp_bench.models.encoders import Encoder, PretrainableModel
 from labeldp_bench.training.fit import NetworkClassifier, check_images, resolve_precision
 from labeldp_bench.training.images import check_takes
@@ -36,9 +36,6 @@ class NetworkModel(PretrainableModel):
 
     trainer: Trainer
 
-    epochs_key: ClassVar[str] = "trainer.epochs"
-    """What a user sets for more epochs."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_made("model.trainer", self.trainer, Trainer)
@@ -60,9 +57,7 @@ class NetworkModel(PretrainableModel):
             image = torch.empty(1, *shape).permute(0, 3, 1, 2)
             check_takes(network, image, self.trainer.resolution)
 
-    def fit(
-        self, features: Tensor, supervision: Supervision, session: Session
-    ) -> NetworkClassifier:
+    def fit(self, features: Tensor, supervision: Supervision, session: Session) -> Classifier:
         """Returns a network, fresh or from `session.start`, trained on the supervision."""
         return self.fit_by(NetworkFit, features, supervision, session)
 
@@ -97,7 +92,7 @@ class NetworkModel(PretrainableModel):
             enough = math.ceil(FEW_STEPS / in_epoch)
             session.say(
                 f"  only {steps} step{'s' * (steps > 1)} on {num_examples:,} examples: the model "
-                f"may learn little (give {self.epochs_key}={enough}, or take model=knn, which "
+                f"may learn little (give {session.epochs_key}={enough}, or take model=knn, which "
                 "needs no steps)"
             )
 

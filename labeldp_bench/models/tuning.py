@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -31,7 +31,6 @@ from labeldp_bench.interfaces import (
     WeightsFor,
 )
 from labeldp_bench.models.networks import NetworkModel
-from labeldp_bench.training.fit import NetworkClassifier
 from labeldp_bench.training.trainer import Trainer
 
 TEMPERATURES = tuple(2.0 ** (power / 2) for power in range(-8, 7))
@@ -256,13 +255,6 @@ def recipe_of(trainer: Trainer, rate: float, average: float | None, epochs: int)
 
 
 @dataclass(frozen=True)
-class ChosenNetwork(NetworkModel):
-    """A network with the recipe that was chosen; the trainer's own epochs had no say in it."""
-
-    epochs_key: ClassVar[str] = "tuning.epochs"
-
-
-@dataclass(frozen=True)
 class TunedNetwork(Model):
     """A network that chooses its recipe before it is fitted.
 
@@ -295,9 +287,7 @@ class TunedNetwork(Model):
         """Returns the model with a network that starts from the weights returned for it."""
         return replace(self, model=self.model.pretrained(weights_for))
 
-    def fit(
-        self, features: Tensor, supervision: Supervision, session: Session
-    ) -> NetworkClassifier:
+    def fit(self, features: Tensor, supervision: Supervision, session: Session) -> Classifier:
         """Returns the network that the chosen recipe trains on all of the supervision.
 
         Raises:
@@ -317,9 +307,9 @@ class TunedNetwork(Model):
             session.say(f"  held-out releases choose {choice}")
         note = cast(dict[str, Any], session.notes[key])
         chosen = recipe_of(self.model.trainer, note["lr"], note["average"], note["epochs"])
-        network = ChosenNetwork(self.model.network, chosen, initial=self.model.initial)
+        network = replace(self.model, trainer=chosen)
         try:
-            return network.fit(features, supervision, session)
+            return network.fit(features, supervision, replace(session, epochs_key="tuning.epochs"))
         except Diverged as error:  # it names a key of the trainer, which would have no effect
             key = "trainer.optimizer.lr"
             raise Diverged(str(error).replace(key, "tuning.learning_rates")) from None

@@ -21,6 +21,7 @@ from labeldp_bench.models.efficientnet import EfficientNetLite
 from labeldp_bench.models.encoders import FeatureConcat, MirroredFeatureConcat
 from labeldp_bench.models.networks import NetworkModel
 from labeldp_bench.training.fit import adopt, below_classifier, resolve_precision
+from labeldp_bench.training.network_fit import NetworkFit
 from labeldp_bench.training.trainer import Trainer
 
 
@@ -159,7 +160,7 @@ class Pretraining(TrainedRecipe):
 
         session = Session(self.seed, device, report, say, checkpoint=checkpoint)
         model = NetworkModel(network, self.trainer)
-        classifier = model.fit(bundle.train_features, supervision, session)
+        classifier = model.fit_by(NetworkFit, bundle.train_features, supervision, session)
         notes = {"test_accuracy": f"{accuracy(classifier):.6f}"}
         return Weights(below_classifier(classifier.network), notes)
 

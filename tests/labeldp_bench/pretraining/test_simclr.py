@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,16 +10,20 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from labeldp.mechanisms import RandomizedResponse
+from labeldp.mechanisms import LabelEnhancement, RandomizedResponse
+from labeldp.store import LabelStore
 from labeldp.support.last_results import LastResults
-from labeldp.support.validate import Diverged
+from labeldp.support.validate import Diverged, InputError
 from labeldp_bench.experiments.compose import compose_cell
+from labeldp_bench.learners.ple import EnhancedLabels
 from labeldp_bench.models.encoders import Encoder
-from labeldp_bench.models.linear_heads import Probe
+from labeldp_bench.models.linear_heads import Probe, TrainedHead
 from labeldp_bench.pretraining.simclr import SimCLRFit, nt_xent
 from labeldp_bench.records.record import read_record
 from labeldp_bench.runs import job
 from labeldp_bench.runs.job import run_cells
+from labeldp_bench.training.augment import PadCrop
+from labeldp_bench.training.trainer import Trainer
 from tests.learning import accuracy, record_of, released, session
 
 DATA = ["dataset=npz", "dataset.name=tiny", "dataset.num_classes=3", "mechanism=rappor", "eps=4"]
@@ -68,7 +73,7 @@ def test_pretraining_sees_no_label_and_is_done_once(environment):
     assert len(list(folder.glob("*.safetensors"))) == 2  # other images, another network
 
 
-def probe(**given):
+def probe(kind=Probe, **given):
     """Returns a probe whose network hands 25 pixels on, and 400 images of two classes."""
 
     class Pixels(nn.Module):
@@ -84,7 +89,7 @@ def probe(**given):
     labels = torch.randint(2, (400,), generator=draws)
     images = torch.randint(0, 120, (400, 5, 5, 1), generator=draws)
     images[:, 0, 0, 0] += 100 * labels
-    return Probe(Pixels, initial={}, **given), images.to(torch.uint8), labels
+    return kind(Pixels, initial={}, **given), images.to(torch.uint8), labels
 
 
 def supervision_of(labels, eps):
@@ -105,6 +110,42 @@ def test_classifier_is_where_loss_and_penalty_are_least():
     assert weights.grad.abs().max() < 1e-3
     assert accuracy(fitted, images, labels) > 0.9
     assert torch.allclose(fitted.probabilities(images).sum(1), torch.ones(400).double())
+
+
+RECIPE = Trainer(epochs=30, batch_size=50, optimizer=partial(torch.optim.SGD, lr=0.1),
+                 selection="best_validation", precision="float32")  # fmt: skip
+
+
+def test_a_trained_head_sees_features_and_reports_on_images():
+    # An epoch would be scored, or chosen, by a classifier that takes features for images.
+    model, images, labels = probe(TrainedHead, trainer=RECIPE)
+    seen, chosen = [], []
+
+    def validate(classifier):
+        chosen.append(accuracy(classifier, images, labels))
+        return chosen[-1]
+
+    heard = replace(session(), on_epoch=lambda _, each: seen.append(accuracy(each, images, labels)))
+    supervision = replace(supervision_of(labels, 2.0), validate=validate)
+    fitted = model.fit(images, supervision, heard)
+    assert accuracy(fitted, images, labels) == max(chosen) > 0.9
+    assert seen == chosen and len(seen) == 30
+
+
+def test_a_trained_head_refuses_what_is_done_to_images():
+    crop = replace(RECIPE, augment=[PadCrop(padding=4, mode="reflect")])
+    with pytest.raises(InputError, match=r"trainer\.augment=\[\]"):
+        probe(TrainedHead, trainer=crop)
+
+
+def test_ple_learns_from_features():
+    model, images, labels = probe(TrainedHead, trainer=RECIPE)
+    store, mechanism = LabelStore(labels, 2), LabelEnhancement(k1=2, randomness=0.5)
+    client = replace(RECIPE, selection="last")
+    learner = EnhancedLabels("plain", client, k2=2)
+    learner.check(mechanism, model)
+    fitted = learner.fit(images, store.open(math.inf, 0), mechanism, model, session())
+    assert accuracy(fitted, images, labels) > 0.9
 
 
 BY_EVIDENCE = {"components": 30, "powers": [0, 1]}

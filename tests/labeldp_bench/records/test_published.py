@@ -35,7 +35,7 @@ def test_every_row_obeys_the_rules_of_the_readme(published):
     assert (rows.eps > 0).all() and rows.value.between(0, 100).all()
     assert rows["std"].dropna().between(0.05, 6).all()  # in percent, as the values are
     assert set(rows.metric) <= {
-        "accuracy", "per_class_mean", "class_accuracy", "response_accuracy"
+        "accuracy", "per_class_mean", "class_accuracy", "response_accuracy", "relative_gain"
     }  # fmt: skip
     assert (rows.usable | (rows.note != "")).all()
     key = ["paper", "table", "dataset", "method", "eps", "class", "metric"]

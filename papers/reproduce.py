@@ -19,6 +19,7 @@ from papers.blockrr import figures as blockrr
 from papers.figures import PaperFigure, counts, write_both, write_figure
 from papers.ple import figures as ple
 from papers.ple.table1 import ResponseTable
+from papers.ple.text import StatedTable
 from papers.site import (
     best_known,
     bits,
@@ -39,6 +40,7 @@ KINDS: dict[str, type[Table]] = {
     "accuracy": AccuracyTable,
     "exponents": ExponentTable,
     "response": ResponseTable,
+    "stated": StatedTable,
 }
 """{`kind` in the `table:` node of an experiment's YAML: its class}."""
 ALL: tuple[PaperFigure, ...] = (

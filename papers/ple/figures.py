@@ -5,7 +5,7 @@ from functools import partial
 from papers.figures import Axis, PaperFigure
 from papers.ple import checks
 from papers.ple.enhancement import conditions, draw_enhancement
-from papers.ple.response import draw_response, matched, stated
+from papers.ple.response import draw_response, matched
 
 ON_TOP = "share of published vectors with the true label on top, %"
 OF_DATA_SETS = partial(
@@ -63,7 +63,7 @@ FIGURE_3 = partial(
 )
 ALL = (
     FIGURE_2(),
-    FIGURE_2(**ON_FEATURES, notes=stated),
+    FIGURE_2(**ON_FEATURES),
     FIGURE_3(),
     FIGURE_3(**ON_FEATURES),
     OF_DATA_SETS(

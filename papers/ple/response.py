@@ -13,9 +13,8 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from labeldp_bench.experiments.cell import NO_GUARANTEE
-from labeldp_bench.records.published import read_published
 from labeldp_bench.reports import plotting
-from labeldp_bench.reports.rendering import markdown_table, number_text
+from labeldp_bench.reports.rendering import markdown_table
 from papers.figures import PaperFigure
 
 MATCHED = """\
@@ -32,16 +31,6 @@ ROOM = 0.27
 NEAR = 10
 """In points: a text further off is joined to its mark by a thin line."""
 
-STATED = """\
-What the paper says in its text (introduction and section 5.2), beside ours. The lowest response
-accuracy is that of the setting that names fewest labels. The gain is over the better of LP-2ST and
-ALIBI at that response accuracy, as a share of its accuracy; `-`: none of their points is so low."""
-WORDS = {
-    ("none", "accuracy"): "no privacy: accuracy, %",
-    ("ple", "response_accuracy"): "PLE (no guarantee): lowest response accuracy, %",
-    ("ple", "accuracy"): "PLE (no guarantee): accuracy there, %",
-    ("ple", "relative_gain"): "PLE (no guarantee): gain over private methods there, %",
-}
 PRINTED_AS = "printed response accuracy"
 
 UNKNOWN = "No mark: {names}, whose records do not hold the {x}."
@@ -110,43 +99,6 @@ def matched(points: pd.DataFrame, figure: PaperFigure) -> list[str]:
             title = figure.panel_title(str(panel))
             parts += [MATCHED.format(panel=title), markdown_table(table)]
     return parts
-
-
-def stated(points: pd.DataFrame, figure: PaperFigure) -> list[str]:
-    """Returns what `matched` does, and the numbers in the paper's text beside ours, Markdown."""
-    printed = read_published("ple")
-    printed = printed[(printed.table == "text") & printed.usable].set_index(
-        ["dataset", "method", "metric"]
-    )
-    rows = []
-    for panel, ours in points.dropna(subset=["x", "y"]).groupby("panel", sort=False):
-        private = ours[ours.mechanism.isin(["lp_2st", "alibi"])]
-        bare = ours[ours.line == "ple"].sort_values("x")
-        known = {("none", "accuracy"): ours[ours.mechanism == "none"].y}
-        if len(bare):
-            lowest = bare.iloc[:1]
-            best = max(
-                (
-                    float(np.interp(lowest.x.iloc[0], line.x, line.y))
-                    for _, line in private.sort_values("x").groupby("line")
-                    if line.x.min() <= lowest.x.iloc[0] <= line.x.max()
-                ),
-                default=math.nan,
-            )
-            known |= {
-                ("ple", "response_accuracy"): lowest.x,
-                ("ple", "accuracy"): lowest.y,
-                ("ple", "relative_gain"): 100 * (lowest.y / best - 1),
-            }
-        for (method, metric), value in known.items():
-            rows.append(
-                {
-                    "": f"{figure.panel_title(str(panel))}, {WORDS[method, metric]}",
-                    "paper": f"{printed.value[panel, method, metric]:g}",
-                    "ours": number_text(value.mean(), "{:.2f}"),
-                }
-            )
-    return [*matched(points, figure), STATED, markdown_table(rows)] if rows else []
 
 
 def _at(line: pd.DataFrame, x: float) -> dict[str, str]:

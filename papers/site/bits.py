@@ -21,6 +21,7 @@ from labeldp_bench.records.record import Record, Records
 from labeldp_bench.reports import plotting
 from labeldp_bench.reports.naming import data_name_of
 from papers.site.best_known import NOISY, TEST_IMAGES, WITH_FEATURES
+from papers.site.mechanisms import DIGITS
 
 STEM = "accuracy_against_bits"
 CLASSES = {"mnist": 10, "fashion_mnist": 10, "cifar10": 10, "cifar100": 100}
@@ -109,7 +110,9 @@ def points(records: Records, published: pd.DataFrame) -> pd.DataFrame:
         & ~published.note.str.contains("central")
         & ~published.note.str.startswith(QUOTED)
     ]
-    return pd.DataFrame([*filter(None, map(_of_printed, printed.to_dict("records"))), *ours])
+    rows = [*filter(None, map(_of_printed, printed.to_dict("records"))), *ours]
+    # A processor's last digit must not part the cells of one place.
+    return pd.DataFrame(rows).round({"bits": DIGITS})
 
 
 def _of_printed(row: dict[str, Any]) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from papers.checks import judge
 from papers.figures import page, picture_of
 from papers.ple.checks import ahead_of_more_private
 from papers.ple.figures import ALL
+from papers.reproduce import load_table
 
 FIGURES = {figure.stem: figure for figure in ALL}
 PLE = {"private": False, "trust": "none", "eps": math.inf}
@@ -26,8 +27,15 @@ DIAGNOSIS = {
 }  # fmt: skip
 
 
-def page_of(stem, response, data="mnist"):
-    """The page of a figure whose cells of `data` are done; `response`: {mechanism: [(x, y), ...]}.
+def page_of(stem, response):
+    """The page of a figure whose cells of MNIST are done."""
+    figure, records = FIGURES[stem], records_of(stem, response, "mnist")
+    points = figure.points(records)
+    return page(figure, points, figure.verdicts(points, records))
+
+
+def records_of(stem, response, data):
+    """Records of a figure's cells on `data`; `response`: {mechanism: [(x, y), ...]}.
 
     Each cell takes the next pair; of several seeds all take the same.
     """
@@ -50,8 +58,7 @@ def page_of(stem, response, data="mnist"):
                 "response_accuracy": x / 100, "enhancement": DIAGNOSIS, "distribution": 1,
                 "seed": cell.identity["seed"],
             }  # fmt: skip
-    points = figure.points(records)
-    return page(figure, points, figure.verdicts(points, records))
+    return records
 
 
 def tables_of(page):
@@ -125,11 +132,15 @@ def test_numbers_of_the_papers_text_stand_beside_ours():
     # 88.88 at 21.14 would stand beside the accuracy of another setting.
     private, ple = [(20, 60), (40, 80), (60, 85), (90, 90)], [(30, 84), (50, 95), (80, 91)]
     response = {"ple": ple, "lp_2st": private, "alibi": private[:2], "none": [(100, 99)]}
-    written = page_of("ple_figure2_features", response, "cifar10")
-    (stated,) = [rows for rows in tables_of(written) if rows[0] == ["", "paper", "ours"]]
-    assert [row[1:] for row in stated[1:]] == [
-        ["95.49", "99.00"], ["21.14", "30.00"], ["88.88", "84.00"], ["30", "20.00"]
-    ]  # fmt: skip
+    table = load_table("ple/text")
+    rows = table.rows(records_of("ple_figure2_features", response, "cifar10"))
+    found = rows.groupby(["dataset", "method"])[["published", "ours"]].first().loc["cifar10"]
+    assert found.loc["none accuracy"].tolist() == pytest.approx([95.49, 99])
+    assert found.loc["ple response_accuracy"].tolist() == pytest.approx([21.14, 30])
+    assert found.loc["ple accuracy"].tolist() == pytest.approx([88.88, 84])
+    # At 30 both private methods have 70.
+    assert found.loc["ple relative_gain"].tolist() == pytest.approx([30, 20])
+    assert "| 88.88" in table.markdown(rows) and rows[rows.n > 0].budget.eq("features").all()
 
 
 @pytest.mark.parametrize(("ple", "word"), [(95, "holds"), (70, "does not hold")])

@@ -292,8 +292,8 @@ class AccuracyTable(Table):
     def _caption(self, rows: pd.DataFrame, budgets: Sequence[str]) -> str:
         """Returns what the numbers of the table are, and how its differences are tested."""
         said = [
-            f"{CAPTIONS[self.metric]}. *ours*: mean over seeds (their number), at paper budget: the "
-            "recipe, and ours where it states none, as often of epochs (configs/trainer)."
+            f"{CAPTIONS[self.metric]}. *ours*: mean over seeds (their number), at paper budget: "
+            "its recipe, and ours where it states none, as often of epochs (configs/trainer)."
         ]
         said.append(PLUS_MINUS)
         if (_half_width(rows) > WIDE).any():

@@ -1,11 +1,12 @@
 """All metrics of a model from one release: a table, and a picture with bands."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from labeldp import metrics
 from labeldp.estimates import Estimate, class_shares, possible_values, share_with_interval
@@ -14,6 +15,7 @@ from labeldp.metrics import Metric, ScoredRows
 from labeldp.names import class_text
 from labeldp.release import Release
 from labeldp.support.files import replacing
+from labeldp.support.validate import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,47 +37,106 @@ PLOT_MARGIN = 0.02
 
 
 def evaluated(
-    release: Release, scores: NDArray[np.float64], persons: ArrayLike | None = None
+    release: Release, scores: Any, persons: ArrayLike | None = None
 ) -> dict[str, Estimate]:
     """Returns all metrics of a model, by name, with 95 % intervals.
 
     Args:
         release: of N rows that the model was not fitted to.
-        scores: (N, K) probabilities.
+        scores: (N, K) probabilities, or what `scored_rows` returned; without scores, the metrics
+            that need none.
         persons: (N,), whose row each is.
     """
+    given = metrics.scored_rows(release, scores)
     shares = class_shares(release, persons=persons)
     often = max(shares, key=lambda name: shares[name].value)
     found = {}
-    for metric in OVERALL_METRICS:
-        name = metric.__name__.replace("_", " ")
+    for name, (metric, options) in _listed(given).items():
+        if metric is metrics.recall:
+            own = options["positive"]
+            found[f"share of {class_text(own)}"] = shares[own]
         whose = {} if metric is metrics.calibration_error else {"persons": persons}
-        found[name] = metric(release, scores, **whose)
+        found[name] = metric(release, given, **whose, **options)
         if metric is metrics.accuracy:
             found[f"accuracy of always saying {class_text(often)}"] = shares[often]
-    for own in release.classes if len(release.classes) <= MOST_LISTED_CLASSES else ():
-        name = class_text(own)
-        found[f"share of {name}"] = shares[own]
+    return found
+
+
+def compared(
+    first: ScoredRows, second: ScoredRows, persons: ArrayLike | None = None
+) -> dict[str, tuple[Estimate, Estimate, Estimate]]:
+    """Returns the metrics of two models of the same rows, by name, and the first less the second.
+
+    Each with its 95 % interval; that of the difference is of the pairs. Metrics that either lacks
+    the scores for are left out, and those that `difference` does not take.
+
+    Raises:
+        InputError: a row that only one of them has.
+    """
+    release, both = first.release, (first, replace(second, release=first.release))
+    for name in np.setxor1d(release.row_ids, second.release.row_ids)[:1]:
+        raise InputError(
+            f"a difference needs the same rows in both, and only one has row {name} (predict it in "
+            "the other too, or leave it out)"
+        )
+    found = {}
+    for name, (metric, options) in _listed(*both).items():
+        if metric not in (metrics.lift, metrics.calibration_error):
+            one, other = (metric(release, each, persons=persons, **options) for each in both)
+            gap = metrics.difference(metric, release, *both, persons=persons, **options)
+            found[name] = one, other, gap
+    return found
+
+
+def _listed(*given: ScoredRows) -> dict[str, tuple[Metric, dict[str, Any]]]:
+    """Returns the metrics that all of these have the scores for, by name, with their options."""
+    names = given[0].release.classes
+    found: dict[str, tuple[Metric, dict[str, Any]]] = {
+        metric.__name__.replace("_", " "): (metric, {}) for metric in OVERALL_METRICS
+    }
+    bins = min(CALIBRATION_BINS, max(1, len(given[0].release) // 2))
+    found["calibration error"][1]["bins"] = bins
+    for own in names if len(names) <= MOST_LISTED_CLASSES else ():
         for metric in CLASS_METRICS:
             what = "lift of the top tenth" if metric is metrics.lift else metric.__name__
-            found[f"{what.replace('_', ' ')}, {name}"] = metric(
-                release, scores, positive=own, persons=persons
-            )
-    return found
+            found[f"{what.replace('_', ' ')}, {class_text(own)}"] = metric, {"positive": own}
+    no_scores = any(each.scores is None for each in given)
+    return {
+        name: (metric, options)
+        for name, (metric, options) in found.items()
+        if metrics.NEEDS[metric] == "classes" or not no_scores
+    }
 
 
 def table_of(found: dict[str, Estimate]) -> pd.DataFrame:
     """Returns metrics as texts: metric, value, 95 % interval or why there is no value."""
-    rows = [
-        [name, "-", f"cannot be said: {each.reason}"]
-        if each.reason
-        else [name, f"{each.value:.3f}", f"{each.low:.3f} to {each.high:.3f}"]
-        for name, each in found.items()
-    ]
+    rows = [[name, *_texts(each)] for name, each in found.items()]
     return pd.DataFrame(rows, columns=["metric", "value", "95 % interval"])
 
 
-def draw(release: Release, scores: NDArray[np.float64], path: Path) -> None:
+def table_of_differences(
+    found: dict[str, tuple[Estimate, Estimate, Estimate]], first_name: str, second_name: str
+) -> pd.DataFrame:
+    """Returns compared metrics as texts; says where chance alone could make the difference."""
+    rows = []
+    for name, (first, second, gap) in found.items():
+        value, ends = _texts(gap, "+.3f")
+        untold = not gap.reason and gap.low <= 0 <= gap.high
+        ends += ": cannot be told" * untold
+        rows.append([name, _texts(first)[0], _texts(second)[0], value, ends])
+    return pd.DataFrame(
+        rows, columns=["metric", first_name, second_name, "difference", "95 % interval"]
+    )
+
+
+def _texts(each: Estimate, form: str = ".3f") -> tuple[str, str]:
+    """Returns a value and its interval, or why there is no value."""
+    if each.reason:
+        return "-", f"cannot be said: {each.reason}"
+    return format(each.value, form), f"{each.low:{form}} to {each.high:{form}}"
+
+
+def draw(release: Release, scores: Any, path: Path) -> None:
     """Writes a picture, .png, .pdf or .svg: a calibration plot and ROC curves.
 
     Both with 95 % intervals at each point. Of two classes there is one curve.
@@ -85,7 +146,7 @@ def draw(release: Release, scores: NDArray[np.float64], path: Path) -> None:
         figure.savefig(partial, dpi=150, format=path.suffix[1:])
 
 
-def figure_of(release: Release, scores: NDArray[np.float64]) -> "Figure":
+def figure_of(release: Release, scores: Any) -> "Figure":
     """Returns the picture that `draw` writes."""
     from matplotlib import rc_context  # half a second, which the other commands need not wait
     from matplotlib.figure import Figure
@@ -102,8 +163,8 @@ def figure_of(release: Release, scores: NDArray[np.float64]) -> "Figure":
 
 
 def _draw_calibration(axes: "Axes", given: ScoredRows) -> None:
-    sure = given.probabilities().max(1)
-    hits = given.labels[np.arange(len(sure)), given.chosen]
+    sure, chosen = given.probabilities().max(1), given.probabilities().argmax(1)
+    hits = given.labels[np.arange(len(sure)), chosen]
     bins, values = [], possible_values(given.release)
     for part in np.array_split(np.argsort(sure, kind="stable"), min(CALIBRATION_BINS, len(sure))):
         found = share_with_interval(hits[part], values)

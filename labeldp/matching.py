@@ -10,10 +10,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from labeldp.estimates import check_classes_released
+from labeldp.estimates import check_classes_released, unbiased_labels
+from labeldp.io.labels import codes_of
 from labeldp.io.tables import TableFile
 from labeldp.manifest import GIVEN_IN_PYTHON
+from labeldp.metrics import ScoredRows, no_probabilities, scored_rows
 from labeldp.models import columns_of, numbers_of, unknown_categories
+from labeldp.names import class_text
 from labeldp.release import Release
 from labeldp.rows import refuse_fitted_rows
 from labeldp.support.validate import InputError, did_you_mean
@@ -89,8 +92,8 @@ def rows_for_fit(
 
 def rows_held_out(
     file: TableFile, release: Release, path: Path, row_id: str | None, model: Pipeline
-) -> tuple[MatchedRows, NDArray[np.float64]]:
-    """Returns rows that a model was not fitted to, and its probabilities for them, (N, K).
+) -> tuple[MatchedRows, ScoredRows]:
+    """Returns rows that a model was not fitted to, and its probabilities for them.
 
     Other arguments are as of `rows_for_fit`.
 
@@ -107,7 +110,72 @@ def rows_held_out(
     except InputError as error:  # whose remedy is for Python
         what = str(error).partition(" (")[0]
         raise InputError(f"{what} (fit to a part of the rows, evaluate on the others)") from None
-    return rows, probabilities_of(model, rows.table, file.path)
+    scores = probabilities_of(model, rows.table, file.path)
+    return rows, scored_rows(rows.release, scores)
+
+
+def rows_predicted(
+    file: TableFile, release: Release, path: Path, row_id: str | None
+) -> tuple[MatchedRows, ScoredRows]:
+    """Returns rows for which a file has predictions, by any tool, and these predictions.
+
+    The file has a column `predicted`, the name of a class, or the probability p_NAME of each class
+    NAME, or both, where `predicted` need not be the most likely class. Arguments are as of
+    `rows_for_fit`.
+
+    Raises:
+        InputError: a class or a column that the release does not know, a missing column or cell,
+            probabilities that do not sum to 1; rows do not fit to each other.
+    """
+    check_classes_released(release)
+    _check_row_id(release, path, row_id)
+    names, unit = [class_text(name) for name in release.classes], release.manifest.unit
+    listed = f"classes: {', '.join(names[:10])}{', ...' * (len(names) > 10)}"
+    columns, given = [f"p_{name}" for name in names], pd.DataFrame()
+    known = {*columns, row_id, None if unit is None else unit.column}
+    for name in file.names:
+        if name.startswith("p_") and name not in known:
+            raise InputError(
+                f"{file.path}: the column {name} is of no class of {path}"
+                f"{did_you_mean(name, columns)}; {listed} (a column that is no probability needs "
+                "another name)"
+            )
+    if {*columns} & {*file.names}:
+        for name in columns:
+            if name not in file.names:
+                raise InputError(
+                    f"{file.path} has no column {name}; {listed} (write the probability of each, "
+                    "which sum to 1)"
+                )
+        given = file.features(names=columns, numbers=columns, advice=", as probabilities are")
+        for row, place in np.argwhere(given.isna().to_numpy())[:1]:
+            raise InputError(
+                f"{file.path}, row {row + 1}, column {columns[place]}: there is no probability "
+                "(predict each row)"
+            )
+        if wrong := no_probabilities(given.to_numpy()):
+            raise InputError(f"{file.path}, row {wrong[0] + 1}: columns p_NAME: it {wrong[1]}")
+        given["predicted"] = given.to_numpy().argmax(1)
+    if "predicted" in file.names:
+        labels = file.read_labels("predicted")
+        places = [codes_of(each, pd.Index(names)) for each in labels.chunks]
+        given["predicted"] = np.concatenate(places)
+        for row in np.flatnonzero(given["predicted"] < 0)[:1]:
+            cell = class_text(labels[int(row)].as_py())
+            what = f"{cell!r} is no class" if cell else "there is no class"
+            raise InputError(
+                f"{file.path}, row {row + 1}, column predicted: {what}{did_you_mean(cell, names)}; "
+                f"{listed} (spell them as here)"
+            )
+    if not len(given):
+        raise InputError(
+            f"{file.path} has no column predicted, and no column such as {columns[0]} (write one "
+            "of them; features need --model)"
+        )
+    rows = _matched(file, given, release, path, row_id)
+    scores = rows.table[columns].to_numpy() if columns[0] in given else None
+    chosen = rows.table["predicted"].to_numpy()
+    return rows, ScoredRows(rows.release, unbiased_labels(rows.release), scores, chosen)
 
 
 def features_for(model: Pipeline, file: TableFile) -> pd.DataFrame:
@@ -192,9 +260,12 @@ def _matched(
     here = places >= 0
     release = release if here.all() else release[here]
     places, unit, persons = places[here], release.manifest.unit, None
-    if unit is not None and unit.most_rows > 1 and unit.column in file.names:
-        persons = file.read_names("unit", unit.column)[places]
-        note += f"; those of one {unit.column} count together"
+    if unit is not None and unit.most_rows > 1:
+        if unit.column in file.names:
+            persons = file.read_names("unit", unit.column)[places]
+            note += f"; those of one {unit.column} count together"
+        else:
+            note += f"; without a column {unit.column}, intervals are too narrow"
     return MatchedRows(release, table.iloc[places].set_axis(release.row_ids), persons, note)
 
 

@@ -59,7 +59,8 @@ class ScoredRows:
         release: of N rows of K classes.
         labels: unbiased estimates of their one-hot labels, (N, K).
         scores: (N, K); None: only the predicted classes are known.
-        chosen: int64 (N,), the predicted classes.
+        chosen: int64 (N,), the predicted classes: those of the highest scores, unless the model
+            says others.
     """
 
     release: Release
@@ -76,8 +77,8 @@ class ScoredRows:
     def probabilities(self) -> Rows:
         """Returns the scores; refuses those that are no probabilities."""
         scores = self.ranks()
-        if (scores < -1e-9).any() or (np.abs(scores.sum(1) - 1) > 1e-4).any():
-            raise InputError("scores must be probabilities here, each row with sum 1")
+        if wrong := no_probabilities(scores):
+            raise InputError(f"scores must be probabilities here: row {wrong[0]} {wrong[1]}")
         return scores.clip(0, 1)
 
     def classes(self, positive: object) -> list[int]:
@@ -95,18 +96,33 @@ class ScoredRows:
         return ScoredRows(self.release[rows], self.labels[rows], scores, self.chosen[rows])
 
 
+def no_probabilities(scores: Rows) -> tuple[int, str] | None:
+    """Returns the first row that holds no probabilities, with the reason; None: all rows do."""
+    sums = scores.sum(1)
+    for row in np.flatnonzero((scores < -1e-9).any(1) | ~(np.abs(sums - 1) <= 1e-4))[:1]:
+        if (lowest := scores[row].min()) < 0:
+            return int(
+                row
+            ), f"has {lowest:g}, which is below 0 (scores become probabilities by a softmax)"
+        return int(row), f"has sum {sums[row]:.6g}, not 1 (divide each row by its sum)"
+    return None
+
+
 def scored_rows(release: Release, scores: Any, X: Any = None) -> ScoredRows:
     """Returns a release with what a model says of its rows.
 
     Args:
         release: of N rows of K classes.
-        scores: an array as above, predicted class names (N,), or a fitted model.
+        scores: an array as above, predicted class names (N,), a fitted model, or what this function
+            returned for this release.
         X: features, if `scores` is a model.
 
     Raises:
         InputError: another number of rows or columns; rows of the fit; a score that is no number;
             one score for each row that is no probability.
     """
+    if isinstance(scores, ScoredRows) and scores.release is release:
+        return scores
     check_classes_released(release)
     if hasattr(scores, "predict_proba"):
         scores = said_of(scores, X, release)
@@ -174,9 +190,14 @@ def _are_classes(said: NDArray, names: list[ClassName]) -> bool:
 Read = Callable[[Release, Any, Any], Any]
 """Joins a release and what a model says of its rows: `scored_rows` or `predicted_numbers`."""
 _TERMS: dict[Metric, tuple[Read, Callable[..., Terms]]] = {}
+NEEDS: dict[Callable[..., Any], str] = {}
+"""What each metric needs of a model: `classes`, `scores`, `probabilities` or `numbers`.
+
+Scores give classes too, and probabilities give both.
+"""
 
 
-def _metric(read: Read) -> Callable[[Callable[..., Terms]], Metric]:
+def _metric(needs: str, read: Read = scored_rows) -> Callable[[Callable[..., Terms]], Metric]:
     """Makes a metric of a function that returns its terms."""
 
     def decorate(terms: Callable[..., Terms]) -> Metric:
@@ -194,7 +215,7 @@ def _metric(read: Read) -> Callable[[Callable[..., Terms]], Metric]:
         options = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in more]
         shown = inspect.Signature([*own, *options], return_annotation=Estimate)
         vars(metric)["__signature__"] = shown
-        _TERMS[metric] = read, terms
+        _TERMS[metric], NEEDS[metric] = (read, terms), needs
         return metric
 
     return decorate
@@ -207,7 +228,7 @@ def _hits(given: ScoredRows, rows: NDArray[np.bool_] | None = None) -> Share:
     return Share(hits, places, possible_values(given.release))
 
 
-@_metric(scored_rows)
+@_metric("classes")
 def accuracy(given: ScoredRows) -> Terms:
     """How often the predicted class is right."""
     share = _hits(given)
@@ -220,19 +241,19 @@ def _recalls(given: ScoredRows, numbers: list[int]) -> Terms:
     return Terms(labels * right, labels)
 
 
-@_metric(scored_rows)
+@_metric("classes")
 def recall(given: ScoredRows, positive: ClassName | None = None) -> Terms:
     """Share of the rows of a class for which it is predicted."""
     return _recalls(given, given.classes(positive))
 
 
-@_metric(scored_rows)
+@_metric("classes")
 def balanced_accuracy(given: ScoredRows) -> Terms:
     """Mean of the recall over all classes."""
     return _recalls(given, list(range(len(given.release.classes))))
 
 
-@_metric(scored_rows)
+@_metric("classes")
 def precision(given: ScoredRows, positive: ClassName | None = None) -> Terms:
     """Share of the rows of a class among those for which it is predicted."""
     numbers = given.classes(positive)
@@ -245,7 +266,7 @@ def precision(given: ScoredRows, positive: ClassName | None = None) -> Terms:
     return Terms(tops, chosen.astype(float), share=share)
 
 
-@_metric(scored_rows)
+@_metric("classes")
 def selection_rate(given: ScoredRows, positive: ClassName | None = None) -> Terms:
     """Share of the rows for which a class is predicted; needs no label.
 
@@ -255,7 +276,7 @@ def selection_rate(given: ScoredRows, positive: ClassName | None = None) -> Term
     return Terms(chosen.mean(1, keepdims=True).astype(float))
 
 
-@_metric(scored_rows)
+@_metric("probabilities")
 def log_loss(given: ScoredRows, clip: float = CLIP) -> Terms:
     """Mean of -log of the probability of the true class, which counts as at least `clip`."""
     check_number("clip", clip, above=0, below=1)
@@ -263,7 +284,7 @@ def log_loss(given: ScoredRows, clip: float = CLIP) -> Terms:
     return Terms((given.labels * costs).sum(1)[:, None], high=-math.log(clip))
 
 
-@_metric(scored_rows)
+@_metric("probabilities")
 def brier(given: ScoredRows) -> Terms:
     """Mean squared distance of the probabilities from the one-hot label.
 
@@ -276,7 +297,7 @@ def brier(given: ScoredRows) -> Terms:
     return Terms(scale * (given.labels * costs).sum(1)[:, None], high=2 * scale)
 
 
-@_metric(scored_rows)
+@_metric("scores")
 def roc_auc(given: ScoredRows, positive: ClassName | None = None) -> Terms:
     """Chance that a row of the class has a higher score than one of another class.
 
@@ -292,7 +313,7 @@ def roc_auc(given: ScoredRows, positive: ClassName | None = None) -> Terms:
     return Terms(both[:, 0].T, both[:, 1].T, unit=unit)
 
 
-@_metric(scored_rows)
+@_metric("scores")
 def average_precision(given: ScoredRows, positive: ClassName | None = None) -> Terms:
     """Mean, over the rows of the class, of the precision among rows with at least their score.
 
@@ -371,11 +392,11 @@ def calibration_error(
     """
     check_number("confidence", confidence, above=0, below=1)
     given = scored_rows(release, scores, X)
-    sure = given.probabilities().max(1)
+    sure, chosen = given.probabilities().max(1), given.probabilities().argmax(1)
     check_integer("bins", bins, low=1, high=max(1, len(sure) // 2))
     if len(sure) < 2:
         return unknown(0.0, 1.0, "it takes at least two rows")
-    gaps = given.labels[np.arange(len(sure)), given.chosen] - sure
+    gaps = given.labels[np.arange(len(sure)), chosen] - sure
     parts = np.array_split(gaps[np.argsort(sure, kind="stable")], bins)
     weight = np.array([len(part) for part in parts]) / len(sure)
     # Two rows more, a hit and a miss, so that a bin without misses is not certain.
@@ -390,6 +411,9 @@ def calibration_error(
     low, high = (_noncentrality(raw / scale, freedom, tail) for tail in (1 - tail, tail))
     low, high = (min(1.0, math.sqrt(end * scale)) for end in (low, high))
     return Estimate(value, min(low, value), max(high, value))
+
+
+NEEDS |= {lift: "scores", confusion_matrix: "classes", calibration_error: "probabilities"}
 
 
 def _noncentrality(statistic: float, freedom: float, probability: float) -> float:
@@ -490,7 +514,7 @@ def predicted_numbers(release: Release, predictions: Any, X: Any = None) -> Pred
     return PredictedNumbers(release, array)
 
 
-@_metric(predicted_numbers)
+@_metric("numbers", predicted_numbers)
 def mean_squared_error(given: PredictedNumbers) -> Terms:
     """Mean squared distance of predicted numbers from the true ones, without that of the noise.
 
@@ -500,7 +524,7 @@ def mean_squared_error(given: PredictedNumbers) -> Terms:
     return given.error(2)
 
 
-@_metric(predicted_numbers)
+@_metric("numbers", predicted_numbers)
 def mean_absolute_error(given: PredictedNumbers) -> Terms:
     """Mean distance of predicted numbers from the true ones.
 

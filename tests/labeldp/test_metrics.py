@@ -141,6 +141,22 @@ def test_terms_are_the_pseudo_values_of_the_jackknife():
     assert precisions(weights, scores) == pytest.approx(jackknife(precision))
 
 
+def test_each_metric_says_what_it_needs():
+    labels, scores = drawn(200)
+    release, numbers = released(labels, math.inf), ("classes", "scores", "probabilities")
+    given = dict(zip(numbers, (scores.argmax(1), scores * 3 - 1, scores), strict=True))
+    every = {each for each in OF_CLASSES} | {metrics.confusion_matrix, metrics.selection_rate}
+    of_classes = {each for each, needs in metrics.NEEDS.items() if needs != "numbers"}
+    assert of_classes == every
+    for metric in of_classes:
+        needs = numbers.index(metrics.NEEDS[metric])
+        for less in numbers[:needs]:
+            with pytest.raises(InputError, match="scores must be"):
+                metric(release, given[less])
+        for more in numbers[needs:]:
+            metric(release, given[more])
+
+
 def test_what_noise_hides_cannot_be_said():
     # 2 % of 500 people at eps=.5: the share of the class is 0.1 to -0.1.
     labels = (np.arange(500) < 10).astype(int)
@@ -259,7 +275,7 @@ class Reversed:
         (np.ones((10, 3)) / 3, r"\(10, 2\)"),
         (np.full(10, np.nan), "row 0"),
         (np.full(10, 7), "got 7"),
-        (np.full((10, 2), 2.0), "sum 1"),
+        (np.full((10, 2), 2.0), "row 0 has sum 4, not 1"),
     ],
 )
 def test_scores_that_do_not_fit_are_refused(scores, said):

@@ -47,6 +47,122 @@ def test_every_metric_of_held_out_rows(survey, tmp_path, capsys):
     assert (tmp_path / "evaluation.png").read_bytes().startswith(b"\x89PNG")
 
 
+def evaluated(capsys, *files, by="row", more=()):
+    """The words of each line that `evaluate` prints below those of the release."""
+    capsys.readouterr()
+    line = ["evaluate", *map(str, files), "--release", "r.parquet", "--row-id", by, *more]
+    assert main(line) == 0
+    return [each.split() for each in capsys.readouterr().out.splitlines()[2:]]
+
+
+def test_predictions_of_any_tool_have_the_table_of_the_model(survey, tmp_path, capsys):
+    assert main(["predict", "test.csv", *EVALUATE[4:], "--out", "p.csv"]) == 0
+    own = evaluated(capsys, "test.csv", by="person", more=["--model", "m.skops"])
+    (tmp_path / "evaluation.png").unlink()
+    assert evaluated(capsys, "p.csv") == own
+    assert (tmp_path / "evaluation.png").exists()
+    # The predicted classes alone have the metrics that need no more.
+    table = pd.read_csv("p.csv")
+    table[["row", "predicted"]].to_parquet("few.parquet")
+    *few, last = evaluated(capsys, "few.parquet", more=["--out", "none.png"])
+    assert len(few) == 10 and all(each in own for each in few)
+    assert "p_NAME" in last[-1] and not (tmp_path / "none.png").exists()
+    # What a file predicts need not be the most likely class; scores are judged as they are.
+    table.assign(predicted="no").to_csv("no.csv", index=False)
+    judged = evaluated(capsys, "no.csv")
+    always = next(each for each in own if "always" in each)
+    assert judged[1][-4:] == always[-4:] and judged[1][0] == "accuracy"
+    for name in ("auc", "loss", "brier", "error"):
+        (one,), (other,) = ([each for each in all_ if name in each] for all_ in (own, judged))
+        assert one == other
+
+
+def test_two_files_have_the_difference_of_the_same_rows(survey, capsys):
+    release = ldp.load_release("r.parquet")[600:]
+    chance = 1 / (1 + np.exp(1 - 2 * survey.x[600:].to_numpy()))
+    good, bad = np.stack([1 - chance, chance], 1), np.full((400, 2), 0.5)
+    for name, scores in (("good", good), ("near", good * 0.99 + 0.005), ("bad", bad)):
+        table = pd.DataFrame(scores, release.row_ids, ["p_no", "p_yes"]).rename_axis("person")
+        table.sample(frac=1, random_state=len(name)).to_csv(f"{name}.csv")
+    lines = evaluated(capsys, "good.csv", "bad.csv", by="person")
+    gap = ldp.metrics.difference(ldp.metrics.roc_auc, release, good, bad)
+    value = ldp.metrics.roc_auc(release, good).value
+    expected = [f"{value:.3f}", "0.500", f"{gap.value:+.3f}", f"{gap.low:+.3f}", "to"]
+    assert ["roc", "auc", *expected, f"{gap.high:+.3f}"] in lines
+    assert lines[0][1:3] == ["good.csv", "bad.csv"] and gap.low > 0
+    same = next(
+        each
+        for each in evaluated(capsys, "near.csv", "good.csv", by="person")
+        if "accuracy" in each
+    )
+    assert " ".join(same).endswith("+0.000 to +0.000: cannot be told")
+    few = pd.read_csv("near.csv").query("person != 'p777'")
+    few.to_csv("few.csv", index=False)
+    by = ["--release", "r.parquet", "--row-id", "person"]
+    for files in (["few.csv", "good.csv"], ["good.csv", "few.csv"]):
+        assert main(["evaluate", *files, *by]) == 2
+        said = capsys.readouterr().err
+        assert "p777" in said and said.count("\n") == 1
+    assert main(["evaluate", "test.csv", "test.csv", *by, "--model", "m.skops"]) == 2
+    assert "--model" in capsys.readouterr().err
+
+
+RIGHT = {"id": ["a", "b", "c"], "predicted": ["no", "yes", "no"]}
+RIGHT |= {"p_no": [0.5, 0.1, 1], "p_yes": [0.5, 0.9, 0]}
+WRONG = {
+    "row 2, column predicted: 'maybe' is no class": {"predicted": ["no", "maybe", "no"]},
+    "'Yes' is no class (did you mean yes?)": {"predicted": ["no", "no", "Yes"]},
+    "row 3, column predicted: there is no class": {"predicted": ["no", "no", None]},
+    "row 2, column p_yes: there is no probability": {"p_yes": [0.5, np.nan, 0]},
+    "row 1, column p_no: 'x' is not a number": {"p_no": ["x", 0.1, 1]},
+    "row 3: columns p_NAME: it has sum 100, not 1": {"p_no": [0.5, 0.1, 100]},
+    "row 2: columns p_NAME: it has -0.2": {"p_no": [0.5, -0.2, 1], "p_yes": [0.5, 1.2, 0]},
+    "no column p_yes; classes: no, yes (write the probability of each": {"p_yes": None},
+    "the column p_maybe is of no class": {"p_maybe": [0, 0, 0]},
+    "features need --model": {"predicted": None, "p_no": None, "p_yes": None},
+    "it has b a second time": {"id": ["b", "b", "c"]},
+    "none of the rows": {"id": ["x", "y", "z"]},
+    "is not a column": {"id": None},
+}
+
+
+def test_wrong_predictions_are_one_line_with_the_row(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    release = ldp.privatize(
+        ["no", "yes", "no"], ["no", "yes"], 9.0, row_ids=["a", "b", "c"], seed=0
+    )
+    release.save("r.parquet")
+    line = ["evaluate", "p.csv", "--release", "r.parquet", "--row-id", "id"]
+    pd.DataFrame(RIGHT).to_csv("p.csv", index=False)
+    assert main(line) == 0
+    (tmp_path / "evaluation.png").unlink()
+    for says, change in WRONG.items():
+        table = pd.DataFrame({key: each for key, each in (RIGHT | change).items() if each})
+        table.to_csv("p.csv", index=False)
+        capsys.readouterr()
+        assert main(line) == 2, says
+        printed = capsys.readouterr()
+        assert says in printed.err and printed.err.count("\n") == 1 and not printed.out
+    assert not (tmp_path / "evaluation.png").exists()
+
+
+def test_rows_of_one_person_count_together_or_a_word_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"id": range(400), "who": np.arange(400) // 4, "predicted": "no"})
+    labels, ids = np.repeat(["no", "yes"], 200).tolist(), table.id.to_numpy()
+    whose = {"persons": table.who.to_numpy(), "persons_column": "who", "row_ids": ids}
+    release = ldp.privatize(labels, ["no", "yes"], 8.0, seed=0, **whose)
+    release.save("r.parquet")
+    line = ["evaluate", "p.csv", "--release", "r.parquet", "--row-id", "id"]
+    for columns, persons in ((["id", "predicted"], None), (list(table), table.who)):
+        table[columns].to_csv("p.csv", index=False)
+        assert main(line) == 0
+        printed = capsys.readouterr().out
+        share = ldp.metrics.accuracy(release, table.predicted.to_numpy(), persons=persons)
+        assert f"{share.low:.3f} to {share.high:.3f}" in printed
+        assert ("without a column who" in printed) == (persons is None)
+
+
 def test_class_names_are_no_formulas(survey):
     # matplotlib took $ for the start of one, and the table ended in a traceback.
     names = ["under $25k", "$25k_$50k", "$50k^2"]

@@ -1,5 +1,6 @@
 """All metrics of a model from one release: a table, and a picture with bands."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,82 +52,62 @@ def evaluated(
     shares = class_shares(release, persons=persons)
     often = max(shares, key=lambda name: shares[name].value)
     found = {}
-    for name, (metric, options) in _listed(given).items():
+    for name, metric, options in _listed(given):
         if metric is metrics.recall:
-            own = options["positive"]
-            found[f"share of {class_text(own)}"] = shares[own]
-        whose = {} if metric is metrics.calibration_error else {"persons": persons}
-        found[name] = metric(release, given, **whose, **options)
+            name_of_class = options["positive"]
+            found[f"share of {class_text(name_of_class)}"] = shares[name_of_class]
+        bins = min(CALIBRATION_BINS, max(1, len(release) // 2))
+        own = {"bins": bins} if metric is metrics.calibration_error else {"persons": persons}
+        found[name] = metric(release, given, **own, **options)
         if metric is metrics.accuracy:
             found[f"accuracy of always saying {class_text(often)}"] = shares[often]
     return found
 
 
 def compared(
-    first: ScoredRows, second: ScoredRows, persons: ArrayLike | None = None
-) -> dict[str, tuple[Estimate, Estimate, Estimate]]:
-    """Returns the metrics of two models of the same rows, by name, and the first less the second.
+    first: ScoredRows, second: ScoredRows, names: tuple[str, str], persons: ArrayLike | None = None
+) -> pd.DataFrame:
+    """Returns the metrics of two models of the same rows as texts, and the first less the second.
 
-    Each with its 95 % interval; that of the difference is of the pairs. Metrics that either lacks
-    the scores for are left out, and those that `difference` does not take.
+    With the 95 % interval of the difference, which says where chance alone could make it. Metrics
+    that either has no scores for are left out, and those that `difference` does not take.
 
     Raises:
         InputError: a row that only one of them has.
     """
-    release, both = first.release, (first, replace(second, release=first.release))
+    release, both, rows = first.release, (first, replace(second, release=first.release)), []
     for name in np.setxor1d(release.row_ids, second.release.row_ids)[:1]:
         raise InputError(
             f"a difference needs the same rows in both, and only one has row {name} (predict it in "
             "the other too, or leave it out)"
         )
-    found = {}
-    for name, (metric, options) in _listed(*both).items():
+    for name, metric, options in _listed(*both):
         if metric not in (metrics.lift, metrics.calibration_error):
-            one, other = (metric(release, each, persons=persons, **options) for each in both)
+            values = [metric(release, each, persons=persons, **options) for each in both]
             gap = metrics.difference(metric, release, *both, persons=persons, **options)
-            found[name] = one, other, gap
-    return found
+            value, ends = _texts(gap, "+.3f")
+            ends += ": cannot be told" * (not gap.reason and gap.low <= 0 <= gap.high)
+            rows.append([name, *(_texts(each)[0] for each in values), value, ends])
+    return pd.DataFrame(rows, columns=["metric", *names, "difference", "95 % interval"])
 
 
-def _listed(*given: ScoredRows) -> dict[str, tuple[Metric, dict[str, Any]]]:
-    """Returns the metrics that all of these have the scores for, by name, with their options."""
-    names = given[0].release.classes
-    found: dict[str, tuple[Metric, dict[str, Any]]] = {
-        metric.__name__.replace("_", " "): (metric, {}) for metric in OVERALL_METRICS
-    }
-    bins = min(CALIBRATION_BINS, max(1, len(given[0].release) // 2))
-    found["calibration error"][1]["bins"] = bins
-    for own in names if len(names) <= MOST_LISTED_CLASSES else ():
-        for metric in CLASS_METRICS:
+def _listed(*given: ScoredRows) -> Iterator[tuple[str, Metric, dict[str, Any]]]:
+    """Yields each metric that all of these have the scores for, with its name and options."""
+    classes, no_scores = given[0].release.classes, any(each.scores is None for each in given)
+    each_class = [{"positive": own} for own in classes if len(classes) <= MOST_LISTED_CLASSES]
+    asked = [(metric, dict[str, Any]()) for metric in OVERALL_METRICS]
+    asked += [(metric, options) for options in each_class for metric in CLASS_METRICS]
+    for metric, options in asked:
+        if metrics.NEEDS[metric] == "classes" or not no_scores:
             what = "lift of the top tenth" if metric is metrics.lift else metric.__name__
-            found[f"{what.replace('_', ' ')}, {class_text(own)}"] = metric, {"positive": own}
-    no_scores = any(each.scores is None for each in given)
-    return {
-        name: (metric, options)
-        for name, (metric, options) in found.items()
-        if metrics.NEEDS[metric] == "classes" or not no_scores
-    }
+            whose = "".join(f", {class_text(own)}" for own in options.values())
+            yield what.replace("_", " ") + whose, metric, options
 
 
 def table_of(found: dict[str, Estimate]) -> pd.DataFrame:
     """Returns metrics as texts: metric, value, 95 % interval or why there is no value."""
     rows = [[name, *_texts(each)] for name, each in found.items()]
     return pd.DataFrame(rows, columns=["metric", "value", "95 % interval"])
-
-
-def table_of_differences(
-    found: dict[str, tuple[Estimate, Estimate, Estimate]], first_name: str, second_name: str
-) -> pd.DataFrame:
-    """Returns compared metrics as texts; says where chance alone could make the difference."""
-    rows = []
-    for name, (first, second, gap) in found.items():
-        value, ends = _texts(gap, "+.3f")
-        untold = not gap.reason and gap.low <= 0 <= gap.high
-        ends += ": cannot be told" * untold
-        rows.append([name, _texts(first)[0], _texts(second)[0], value, ends])
-    return pd.DataFrame(
-        rows, columns=["metric", first_name, second_name, "difference", "95 % interval"]
-    )
 
 
 def _texts(each: Estimate, form: str = ".3f") -> tuple[str, str]:

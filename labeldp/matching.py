@@ -130,52 +130,49 @@ def rows_predicted(
     check_classes_released(release)
     _check_row_id(release, path, row_id)
     names, unit = [class_text(name) for name in release.classes], release.manifest.unit
-    listed = f"classes: {', '.join(names[:10])}{', ...' * (len(names) > 10)}"
+    others = {row_id, None if unit is None else unit.column}
     columns, given = [f"p_{name}" for name in names], pd.DataFrame()
-    known = {*columns, row_id, None if unit is None else unit.column}
-    for name in file.names:
-        if name.startswith("p_") and name not in known:
+    found = [name for name in file.names if name.startswith("p_") and name not in others]
+    listed = ", ".join(columns[:10]) + ", ..." * (len(names) > 10)
+    here, wanted = set(found), set(columns)
+    for name in (*found, *columns) if found else ():
+        if (has := name in here) != (name in wanted):
             raise InputError(
-                f"{file.path}: the column {name} is of no class of {path}"
-                f"{did_you_mean(name, columns)}; {listed} (a column that is no probability needs "
-                "another name)"
+                f"{file.path} {'has' if has else 'lacks'} the column {name}, and must have the "
+                f"probability of each class of {path}, {listed}, and no other column p_..."
+                f"{did_you_mean(name, columns) if has else ''}"
             )
-    if {*columns} & {*file.names}:
-        for name in columns:
-            if name not in file.names:
-                raise InputError(
-                    f"{file.path} has no column {name}; {listed} (write the probability of each, "
-                    "which sum to 1)"
-                )
+    if found:
         given = file.features(names=columns, numbers=columns, advice=", as probabilities are")
-        for row, place in np.argwhere(given.isna().to_numpy())[:1]:
+        scores = given.to_numpy()
+        for row, place in np.argwhere(np.isnan(scores))[:1]:
             raise InputError(
                 f"{file.path}, row {row + 1}, column {columns[place]}: there is no probability "
                 "(predict each row)"
             )
-        if wrong := no_probabilities(given.to_numpy()):
-            raise InputError(f"{file.path}, row {wrong[0] + 1}: columns p_NAME: it {wrong[1]}")
-        given["predicted"] = given.to_numpy().argmax(1)
+        if wrong := no_probabilities(scores):
+            raise InputError(f"{file.path}, row {wrong[0] + 1}, columns {listed}: it {wrong[1]}")
+        given["predicted"] = scores.argmax(1)
     if "predicted" in file.names:
         labels = file.read_labels("predicted")
         places = [codes_of(each, pd.Index(names)) for each in labels.chunks]
         given["predicted"] = np.concatenate(places)
         for row in np.flatnonzero(given["predicted"] < 0)[:1]:
             cell = class_text(labels[int(row)].as_py())
-            what = f"{cell!r} is no class" if cell else "there is no class"
             raise InputError(
-                f"{file.path}, row {row + 1}, column predicted: {what}{did_you_mean(cell, names)}; "
-                f"{listed} (spell them as here)"
+                f"{file.path}, row {row + 1}, column predicted: {cell!r} is no class of {path}"
+                f"{did_you_mean(cell, names)}; classes: {', '.join(names[:10])}"
             )
     if not len(given):
         raise InputError(
-            f"{file.path} has no column predicted, and no column such as {columns[0]} (write one "
-            "of them; features need --model)"
+            f"{file.path} has no predictions: no column predicted, and none of {listed} (a file "
+            "of features needs --model)"
         )
     rows = _matched(file, given, release, path, row_id)
-    scores = rows.table[columns].to_numpy() if columns[0] in given else None
-    chosen = rows.table["predicted"].to_numpy()
-    return rows, ScoredRows(rows.release, unbiased_labels(rows.release), scores, chosen)
+    own, chosen = rows.release, rows.table["predicted"].to_numpy()
+    return rows, ScoredRows(
+        own, unbiased_labels(own), rows.table[columns].to_numpy() if found else None, chosen
+    )
 
 
 def features_for(model: Pipeline, file: TableFile) -> pd.DataFrame:

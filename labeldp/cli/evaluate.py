@@ -41,7 +41,7 @@ def run(given: argparse.Namespace) -> int:
         raise InputError("--model goes with one file (write predictions by `labeldp predict`)")
     read = [*files, given.release] + [given.model] * (given.model is not None)
     check_new(given.out, ".png", ".pdf", ".svg", replace=True, read=read)
-    from labeldp.evaluation import compared, draw, evaluated, table_of, table_of_differences
+    from labeldp.evaluation import compared, draw, evaluated, table_of
     from labeldp.io.tables import TableFile
     from labeldp.manifest import unprotected
     from labeldp.matching import rows_held_out, rows_predicted
@@ -56,15 +56,14 @@ def run(given: argparse.Namespace) -> int:
         model = load_model(given.model)
         judged = [rows_held_out(tables[0], release, given.release, by, model)]
     (rows, scores), release = judged[0], judged[0][0].release
-    notes = "; ".join(dict.fromkeys(each.note for each, _ in judged))
-    print(f"{len(release):,} releases (eps={release.eps_spent:g} spent); {notes}")
+    print(f"{len(release):,} releases (eps={release.eps_spent:g} spent); {rows.note}")
     if (why := unprotected(release.manifest)) is not None:
         print(why)
     if given.other is None:
         table = table_of(evaluated(release, scores, rows.persons))
     else:
-        gaps = compared(scores, judged[1][1], rows.persons)
-        table = table_of_differences(gaps, *map(str, files))
+        names = str(given.file), str(given.other)
+        table = compared(scores, judged[1][1], names, rows.persons)
     table["metric"] = table.metric.map(printable)
     print(table.to_string(index=False, justify="left"))
     if given.other is None and scores.scores is not None:

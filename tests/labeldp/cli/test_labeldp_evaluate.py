@@ -111,15 +111,22 @@ RIGHT = {"id": ["a", "b", "c"], "predicted": ["no", "yes", "no"]}
 RIGHT |= {"p_no": [0.5, 0.1, 1], "p_yes": [0.5, 0.9, 0]}
 WRONG = {
     "row 2, column predicted: 'maybe' is no class": {"predicted": ["no", "maybe", "no"]},
-    "'Yes' is no class (did you mean yes?)": {"predicted": ["no", "no", "Yes"]},
-    "row 3, column predicted: there is no class": {"predicted": ["no", "no", None]},
+    "'Yes' is no class of r.parquet (did you mean yes?); classes: no, yes": {
+        "predicted": ["no", "no", "Yes"]
+    },
+    "row 3, column predicted: '' is no class": {"predicted": ["no", "no", None]},
     "row 2, column p_yes: there is no probability": {"p_yes": [0.5, np.nan, 0]},
     "row 1, column p_no: 'x' is not a number": {"p_no": ["x", 0.1, 1]},
-    "row 3: columns p_NAME: it has sum 100, not 1": {"p_no": [0.5, 0.1, 100]},
-    "row 2: columns p_NAME: it has -0.2": {"p_no": [0.5, -0.2, 1], "p_yes": [0.5, 1.2, 0]},
-    "no column p_yes; classes: no, yes (write the probability of each": {"p_yes": None},
-    "the column p_maybe is of no class": {"p_maybe": [0, 0, 0]},
-    "features need --model": {"predicted": None, "p_no": None, "p_yes": None},
+    "row 3, columns p_no, p_yes: it has sum 100, not 1": {"p_no": [0.5, 0.1, 100]},
+    "row 2, columns p_no, p_yes: it has -0.2": {"p_no": [0.5, -0.2, 1], "p_yes": [0.5, 1.2, 0]},
+    "lacks the column p_yes, and must have the probability of each class": {"p_yes": None},
+    "has the column p_Yes, and must": {"p_Yes": [0, 0, 0]},
+    "no other column p_... (did you mean p_yes?)": {"p_Yes": [0, 0, 0], "p_yes": None},
+    "no column predicted, and none of p_no, p_yes (a file of features needs --model)": {
+        "predicted": None,
+        "p_no": None,
+        "p_yes": None,
+    },
     "it has b a second time": {"id": ["b", "b", "c"]},
     "none of the rows": {"id": ["x", "y", "z"]},
     "is not a column": {"id": None},

@@ -155,19 +155,24 @@ def test_wrong_predictions_are_one_line_with_the_row(tmp_path, monkeypatch, caps
 
 def test_rows_of_one_person_count_together_or_a_word_is_said(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    table = pd.DataFrame({"id": range(400), "who": np.arange(400) // 4, "predicted": "no"})
+    table = pd.DataFrame({"id": range(400), "who": np.arange(400) // 4})
+    said = table.assign(predicted=np.where(table.who % 3, "no", "yes"))
+    whose = {"persons": table.who.to_numpy(), "persons_column": "who"}
     labels, ids = np.repeat(["no", "yes"], 200).tolist(), table.id.to_numpy()
-    whose = {"persons": table.who.to_numpy(), "persons_column": "who", "row_ids": ids}
-    release = ldp.privatize(labels, ["no", "yes"], 8.0, seed=0, **whose)
+    release = ldp.privatize(labels, ["no", "yes"], 8.0, row_ids=ids, seed=0, **whose)
     release.save("r.parquet")
-    line = ["evaluate", "p.csv", "--release", "r.parquet", "--row-id", "id"]
-    for columns, persons in ((["id", "predicted"], None), (list(table), table.who)):
-        table[columns].to_csv("p.csv", index=False)
-        assert main(line) == 0
-        printed = capsys.readouterr().out
-        share = ldp.metrics.accuracy(release, table.predicted.to_numpy(), persons=persons)
-        assert f"{share.low:.3f} to {share.high:.3f}" in printed
-        assert ("without a column who" in printed) == (persons is None)
+    table.assign(predicted="no").to_csv("no.csv", index=False)
+    both = said.predicted.to_numpy(), np.full(400, "no")
+    for persons in (None, table.who):
+        said.drop(columns=[] if persons is not None else "who").to_csv("p.csv", index=False)
+        share = ldp.metrics.accuracy(release, both[0], persons=persons)
+        gap = ldp.metrics.difference(ldp.metrics.accuracy, release, *both, persons=persons)
+        first, second = f"{share.low:.3f} to {share.high:.3f}", f"{gap.low:+.3f} to {gap.high:+.3f}"
+        for files, ends in ((["p.csv"], first), (["p.csv", "no.csv"], second)):
+            assert main(["evaluate", *files, "--release", "r.parquet", "--row-id", "id"]) == 0
+            note, *lines = capsys.readouterr().out.splitlines()
+            assert any(each.split()[0] == "accuracy" and ends in each for each in lines)
+            assert ("without a column who" in note) == (persons is None)
 
 
 def test_class_names_are_no_formulas(survey):

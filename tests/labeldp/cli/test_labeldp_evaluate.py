@@ -77,9 +77,14 @@ def test_predictions_of_any_tool_have_the_table_of_the_model(survey, tmp_path, c
         assert one == other
 
 
-def test_two_files_have_the_difference_of_the_same_rows(survey, capsys):
-    release = ldp.load_release("r.parquet")[600:]
-    chance = 1 / (1 + np.exp(1 - 2 * survey.x[600:].to_numpy()))
+def test_two_files_have_the_difference_of_the_same_rows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    stream = np.random.default_rng(0)
+    chance = stream.beta(0.5, 0.5, 400)
+    labels = np.where(stream.random(400) < chance, "yes", "no").tolist()
+    ids = [f"p{n}" for n in range(600, 1000)]
+    release = ldp.privatize(labels, ["no", "yes"], 3.0, row_ids=ids, seed=0)
+    release.save("r.parquet")
     good, bad = np.stack([1 - chance, chance], 1), np.full((400, 2), 0.5)
     for name, scores in (("good", good), ("near", good * 0.99 + 0.005), ("bad", bad)):
         table = pd.DataFrame(scores, release.row_ids, ["p_no", "p_yes"]).rename_axis("person")
@@ -103,7 +108,7 @@ def test_two_files_have_the_difference_of_the_same_rows(survey, capsys):
         assert main(["evaluate", *files, *by]) == 2
         said = capsys.readouterr().err
         assert "p777" in said and said.count("\n") == 1
-    assert main(["evaluate", "test.csv", "test.csv", *by, "--model", "m.skops"]) == 2
+    assert main(["evaluate", "few.csv", "few.csv", *by, "--model", "m.skops"]) == 2
     assert "--model" in capsys.readouterr().err
 
 

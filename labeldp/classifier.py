@@ -1,4 +1,4 @@
-"""A scikit-learn classifier that learns from a release, and from nothing else."""
+"""A scikit-learn classifier that learns from a release, or labels that others randomised."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -12,6 +12,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
+from labeldp.designs import Design
 from labeldp.expectation import (
     fit_by_expectation,
     probabilities,
@@ -25,7 +26,14 @@ from labeldp.manifest import ClassName
 from labeldp.names import as_python, class_key
 from labeldp.network import checked_targets, fit_network
 from labeldp.release import Release
-from labeldp.rows import as_numbers, check_release, check_size, checked_weights, keys_of
+from labeldp.rows import (
+    as_numbers,
+    as_release,
+    check_release,
+    check_size,
+    checked_weights,
+    keys_of,
+)
 from labeldp.support.validate import InputError, check_choice, check_integer, check_number
 from labeldp.trees import TreeSettings, fit_boosted_trees
 
@@ -53,6 +61,8 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         max_rounds: of EM.
         epochs: of a network.
         random_state: of held-out parts, first weights and order; no noise of labels is drawn here.
+        design: of `labeldp.designs`: fit and score then take an array of labels that others
+            randomised by it; `identity()`: labels as they are. None: they take a release only.
 
     Attributes:
         classes_: the release's classes, sorted as scikit-learn sorts them.
@@ -75,6 +85,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         max_rounds: int = 10,
         epochs: int = 50,
         random_state: int = 0,
+        design: Design | None = None,
     ) -> None:
         self.estimator = estimator
         self.loss = loss
@@ -82,19 +93,21 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         self.max_rounds = max_rounds
         self.epochs = epochs
         self.random_state = random_state
+        self.design = design
 
-    def fit(self, X: Any, release: Release, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Returns self, fitted to a release.
 
         Args:
             X: (N, d) array or data frame, in the order of the release.
-            release: of N labels; true labels are refused.
+            y: release of N labels, true labels are refused; with a design N labels, (N,).
             sample_weight: (N,), >= 0, such as the weights of a survey; None: all rows are alike.
 
         Raises:
-            InputError: anything but a release of classes; another number of rows; texts in X,
-                or numbers near overflow, unless it goes to another estimator.
+            InputError: anything but a release of classes, or labels of the design; another number
+                of rows; texts in X, or numbers near overflow, unless it goes to another estimator.
         """
+        release = as_release(y, self.design, X)
         check_release("fit", release, X, sample_weight=sample_weight)
         check_integer("max_rounds", as_python(self.max_rounds), low=1)
         check_integer("epochs", as_python(self.epochs), low=1)
@@ -133,14 +146,20 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         ]
         return self.classes_[np.concatenate(parts)]
 
-    def score(self, X: Any, release: Release) -> float:
-        """Returns an unbiased estimate of the accuracy from a release; see `released_accuracy`."""
+    def score(self, X: Any, y: Any) -> float:
+        """Returns an unbiased estimate of the accuracy from a release; see `released_accuracy`.
+
+        With a design y is an array of labels, as for `fit`.
+        """
         from labeldp.estimates import released_accuracy
 
+        check_is_fitted(self)
+        release = as_release(y, self.design, X, known=self.classes_.tolist())
         return released_accuracy(self, X, release)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Takes what a file holds; refuses what an older version fitted to unsorted classes."""
+        state = {"design": None, **state}  # until Nov 2026 there was none
         classes = state["classes_"].tolist() if "classes_" in state else []
         if classes != sorted(classes, key=class_key):
             raise InputError(
@@ -193,7 +212,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             numbers = np.asarray(X, dtype=np.float64)
         except (TypeError, ValueError):  # texts, which the estimator may know what to do with
             numbers = np.full((1, 1), np.nan)
-        if numbers.ndim == 2 and np.isfinite(numbers).all():
+        if numbers.ndim == 2 and numbers.size and np.isfinite(numbers).all():
             start = self._linear(numbers, release, loss_named("marginal"), weights)
             prior = start.probabilities(numbers)
         else:

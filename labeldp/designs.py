@@ -1,9 +1,9 @@
-"""Designs of surveys whose participants randomise their own answers, by dice or cards.
+"""How labels were randomised elsewhere: in surveys, by dice or cards, by vendors or annotators.
 
 A design says how likely each answer is under each class, and so what an answer costs: its `eps`.
 `Release.from_answers(answers, design)` reads answers that were given under it, and
 `privatize(labels, design=design)` draws such answers from labels. Shares, metrics and models then
-work as on any release.
+work as on any release. `LabelDPClassifier(design=design)` and the metrics take arrays of answers.
 
 >>> warner(p=0.7)
 <Design warner: classes no, yes; answers no, yes; eps=0.847>
@@ -11,15 +11,18 @@ work as on any release.
 inf
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from labeldp.manifest import ClassName, Manifest, Unit, check_classes
+from labeldp.manifest import ClassName, Manifest, Unit, check_classes, wrong_class_names
+from labeldp.mechanisms import ClassMechanism, NoPrivacy
 from labeldp.mechanisms.answers import AnswerTable, checked_table, epsilon_of
 from labeldp.named_mechanisms import DESIGNS
+from labeldp.names import class_key
 from labeldp.support.validate import InputError, check_choice, check_eps, check_number
 
 NO_YES = ("no", "yes")
@@ -33,7 +36,7 @@ class Design:
         name: such as `warner`; one of the functions of this module.
         classes: K names, of what is asked.
         answers: M names, of what people say.
-        table: chance of each answer, K rows of M numbers.
+        table: chance of each answer, K rows of M numbers; empty for `identity`.
         eps: of one answer; infinite where an answer rules out a class, so that nothing is promised
             to people who give it.
     """
@@ -45,6 +48,8 @@ class Design:
 
     def __post_init__(self) -> None:
         check_choice("name", self.name, DESIGNS)
+        if self.name == "identity":
+            return
         object.__setattr__(self, "classes", check_classes(self.classes))
         object.__setattr__(self, "answers", check_classes(self.answers, "answers"))
         chances = checked_table(self.table)
@@ -57,18 +62,36 @@ class Design:
         check_eps(self.eps, "eps of the design")
 
     def __repr__(self) -> str:
+        if not self.classes:
+            return f"<Design {self.name}: classes are those that occur>"
         classes, answers = (", ".join(map(str, names)) for names in (self.classes, self.answers))
         return f"<Design {self.name}: classes {classes}; answers {answers}; eps={self.eps:.3g}>"
 
     @property
     def eps(self) -> float:
         """What one answer costs."""
-        return epsilon_of(np.array(self.table))
+        return math.inf if self.name == "identity" else epsilon_of(np.array(self.table))
 
     @property
-    def mechanism(self) -> AnswerTable:
+    def mechanism(self) -> ClassMechanism:
         """The same as a mechanism, which `labeldp.audit.audit` takes."""
+        if self.name == "identity":
+            return NoPrivacy()
         return AnswerTable(self.eps, self.table, self.answers)
+
+    def of(self, answers: Iterable[ClassName]) -> "Design":
+        """Returns the design with its classes: `identity()` has those that occur among answers."""
+        if self.classes:
+            return self
+        names = list(answers)
+        if not wrong_class_names(names):  # which `identity` refuses
+            names = sorted({*names}, key=class_key)
+            if len(names) < 2:
+                raise InputError(
+                    "labels must be of two classes at least, got one class or none (where others "
+                    "may occur, give identity(classes))"
+                )
+        return identity(names)
 
     def manifest(self, unit: Unit | None = None, **about: Any) -> Manifest:
         """Returns the manifest of a release under this design.
@@ -77,6 +100,8 @@ class Design:
             unit: whose rows each cost eps; a person's add up.
             about: as of the manifest: noise, source, row_id, identity, release.
         """
+        if not self.classes:
+            raise InputError("identity must know all classes here (give identity(classes))")
         eps = self.eps * (unit.most_rows if unit else 1)
         return Manifest(self.name, self.mechanism, eps, self.classes, unit=unit, **about).checked()
 
@@ -178,6 +203,20 @@ def table(
             "and answers (give chances.to_numpy(), classes= and answers=)"
         )
     return Design("table", tuple(classes), tuple(classes if answers is None else answers), chances)
+
+
+def identity(classes: Sequence[Any] | None = None) -> Design:
+    """Returns the design of labels as they are: nobody randomised them, and eps is infinite.
+
+    Args:
+        classes: K names; None: those that occur. Numbers for `LabelDPRegressor`, and for metrics of
+            numbers, have none.
+
+    >>> identity()
+    <Design identity: classes are those that occur>
+    """
+    names = () if classes is None else check_classes(classes)
+    return Design("identity", names, names, ())
 
 
 def _two(classes: Sequence[Any]) -> tuple[Any, ...]:

@@ -13,6 +13,8 @@ Each returns an `Estimate`: `.value`, `.low`, `.high`. Where noise hides whether
 a class, the value is NaN, the interval is all that is possible, and `.reason` says why.
 
 All take `confidence` in (0, 1), and `persons` (N,), whose row each is, where people have several.
+With `design=`, of `labeldp.designs`, labels (N,) that others randomised by it take the place of the
+release; `identity()`: labels as they are.
 Those of one class take `positive`, its name; None: the second of two classes, as in scikit-learn,
 and the mean over the classes where there are more.
 """
@@ -29,6 +31,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
+from labeldp.designs import Design
 from labeldp.estimates import (
     Estimate,
     check_classes_released,
@@ -42,7 +45,7 @@ from labeldp.mechanisms import Laplace, UnbiasedRandomizer
 from labeldp.mechanisms.noise import step_of
 from labeldp.names import as_python, first_missing, without_mask
 from labeldp.release import Release
-from labeldp.rows import check_order, check_size, said_of
+from labeldp.rows import as_release, check_order, check_size, said_of
 from labeldp.support.validate import InputError, check_integer, check_number
 
 CLIP = 1e-3
@@ -108,7 +111,9 @@ def no_probabilities(scores: Rows) -> tuple[int, str] | None:
     return None
 
 
-def scored_rows(release: Release, scores: Any, X: Any = None) -> ScoredRows:
+def scored_rows(
+    release: Any, scores: Any, X: Any = None, design: Design | None = None
+) -> ScoredRows:
     """Returns a release with what a model says of its rows.
 
     Args:
@@ -116,6 +121,7 @@ def scored_rows(release: Release, scores: Any, X: Any = None) -> ScoredRows:
         scores: an array as above, predicted class names (N,), a fitted model, or what this function
             returned for this release.
         X: features, if `scores` is a model.
+        design: by which others randomised the labels, (N,), that are given for a release.
 
     Raises:
         InputError: another number of rows or columns; rows of the fit; a score that is no number;
@@ -123,6 +129,9 @@ def scored_rows(release: Release, scores: Any, X: Any = None) -> ScoredRows:
     """
     if isinstance(scores, ScoredRows) and scores.release is release:
         return scores
+    release = as_release(
+        release, design, X, known=np.asarray(getattr(scores, "classes_", [])).tolist()
+    )
     check_classes_released(release)
     if hasattr(scores, "predict_proba"):
         scores = said_of(scores, X, release)
@@ -187,7 +196,7 @@ def _are_classes(said: NDArray, names: list[ClassName]) -> bool:
     return False
 
 
-Read = Callable[[Release, Any, Any], Any]
+Read = Callable[[Any, Any, Any, Design | None], Any]
 """Joins a release and what a model says of its rows: `scored_rows` or `predicted_numbers`."""
 _TERMS: dict[Metric, tuple[Read, Callable[..., Terms]]] = {}
 NEEDS: dict[Callable[..., Any], str] = {}
@@ -203,11 +212,11 @@ def _metric(needs: str, read: Read = scored_rows) -> Callable[[Callable[..., Ter
     def decorate(terms: Callable[..., Terms]) -> Metric:
         @functools.wraps(terms)
         def metric(
-            release: Release, scores: Any, *, X: Any = None, confidence: float = 0.95,
-            persons: ArrayLike | None = None, **options: Any,
+            release: Any, scores: Any, *, X: Any = None, confidence: float = 0.95,
+            persons: ArrayLike | None = None, design: Design | None = None, **options: Any,
         ) -> Estimate:  # fmt: skip
-            given = read(release, scores, X)
-            check_order(release, persons=persons)
+            given = read(release, scores, X, design)
+            check_order(given.release, persons=persons)
             return interval(terms(given, **options), confidence, persons)
 
         own = list(inspect.signature(metric, follow_wrapped=False).parameters.values())[:-1]
@@ -327,8 +336,9 @@ def average_precision(given: ScoredRows, positive: ClassName | None = None) -> T
 
 
 def lift(
-    release: Release, scores: Any, *, X: Any = None, share: float = 0.1,
+    release: Any, scores: Any, *, X: Any = None, share: float = 0.1,
     positive: ClassName | None = None, confidence: float = 0.95, persons: ArrayLike | None = None,
+    design: Design | None = None,
 ) -> Estimate:  # fmt: skip
     """How many times as frequent a class is among the rows with its highest scores as among all.
 
@@ -336,11 +346,11 @@ def lift(
     Where there are more than two classes, `positive` is needed.
     """
     check_number("share", share, above=0, below=1)
-    given = scored_rows(release, scores, X)
-    check_order(release, persons=persons)
+    given = scored_rows(release, scores, X, design)
+    check_order(given.release, persons=persons)
     numbers = given.classes(positive)
     if len(numbers) > 1:
-        raise InputError(f"lift needs a class (give positive=, one of {release.classes})")
+        raise InputError(f"lift needs a class (give positive=, one of {given.release.classes})")
     ranks = given.ranks()[:, numbers[0]]
     top = ranks >= np.sort(ranks)[::-1][math.ceil(share * len(ranks)) - 1]
     labels = given.labels[:, numbers]
@@ -364,12 +374,13 @@ class ConfusionMatrix:
 
 
 def confusion_matrix(
-    release: Release, scores: Any, *, X: Any = None, confidence: float = 0.95,
-    persons: ArrayLike | None = None,
+    release: Any, scores: Any, *, X: Any = None, confidence: float = 0.95,
+    persons: ArrayLike | None = None, design: Design | None = None,
 ) -> ConfusionMatrix:  # fmt: skip
     """Returns the share of all rows with each true and predicted class; each interval by itself."""
-    given, names = scored_rows(release, scores, X), release.classes
-    check_order(release, persons=persons)
+    given = scored_rows(release, scores, X, design)
+    names = given.release.classes
+    check_order(given.release, persons=persons)
     cells = np.empty((3, len(names), len(names)))
     for true, predicted in np.ndindex(cells.shape[1:]):
         terms = Terms((given.labels[:, true] * (given.chosen == predicted))[:, None])
@@ -380,8 +391,9 @@ def confusion_matrix(
 
 
 def calibration_error(
-    release: Release, scores: Any, *, X: Any = None, bins: int = 10, confidence: float = 0.95
-) -> Estimate:
+    release: Any, scores: Any, *, X: Any = None, bins: int = 10, confidence: float = 0.95,
+    design: Design | None = None,
+) -> Estimate:  # fmt: skip
     """Root mean square of accuracy less confidence, over bins of about equally many rows.
 
     The confidence is the probability of the predicted class, by which the rows are sorted into the
@@ -391,7 +403,7 @@ def calibration_error(
     least one bin, and two rows or more in each.
     """
     check_number("confidence", confidence, above=0, below=1)
-    given = scored_rows(release, scores, X)
+    given = scored_rows(release, scores, X, design)
     sure, chosen = given.probabilities().max(1), given.probabilities().argmax(1)
     check_integer("bins", bins, low=1, high=max(1, len(sure) // 2))
     if len(sure) < 2:
@@ -484,17 +496,22 @@ def _variance(mechanism: Laplace, width: float) -> float:
     return 2 * ratio / (1 - ratio) ** 2 * (step * width / 2) ** 2
 
 
-def predicted_numbers(release: Release, predictions: Any, X: Any = None) -> PredictedNumbers:
+def predicted_numbers(
+    release: Any, predictions: Any, X: Any = None, design: Design | None = None
+) -> PredictedNumbers:
     """Returns a release with the numbers that a model predicts for its rows.
 
     Args:
         release: of numbers, or of classes that are numbers.
         predictions: (N,), or a fitted model.
         X: features, if `predictions` is a model.
+        design: as of `scored_rows`; with `identity()` labels are numbers.
 
     Raises:
         InputError: classes that are no numbers; rows of the fit; another number of rows.
     """
+    are_numbers = isinstance(design, Design) and not design.classes
+    release = as_release(release, design, X, of_numbers=are_numbers)
     if not isinstance(release, Release):
         raise InputError(f"a release is needed, got {type(release).__name__}")
     if wrong := [name for name in release.classes if isinstance(name, str | bool)]:
@@ -535,8 +552,9 @@ def mean_absolute_error(given: PredictedNumbers) -> Terms:
 
 
 def difference(
-    metric: Metric, release: Release, scores_a: Any, scores_b: Any, *, X: Any = None,
-    confidence: float = 0.95, persons: ArrayLike | None = None, **options: Any,
+    metric: Metric, release: Any, scores_a: Any, scores_b: Any, *, X: Any = None,
+    confidence: float = 0.95, persons: ArrayLike | None = None, design: Design | None = None,
+    **options: Any,
 ) -> Estimate:  # fmt: skip
     """Returns a metric of the first model less that of the second one, on the same rows.
 
@@ -548,17 +566,18 @@ def difference(
         InputError: another metric; otherwise as the metric.
     """
     read, terms = _terms_of(metric)
-    first, second = (
-        terms(read(release, scores, X if hasattr(scores, "predict") else None), **options)
+    both = [
+        read(release, scores, X if hasattr(scores, "predict") else None, design)
         for scores in (scores_a, scores_b)
-    )
-    check_order(release, persons=persons)
+    ]
+    check_order(both[0].release, persons=persons)
+    first, second = (terms(given, **options) for given in both)
     return paired_difference(first, second, confidence, persons)
 
 
 def group_gap(
-    metric: Metric, release: Release, scores: Any, groups: ArrayLike, *, X: Any = None,
-    confidence: float = 0.95, **options: Any,
+    metric: Metric, release: Any, scores: Any, groups: ArrayLike, *, X: Any = None,
+    confidence: float = 0.95, design: Design | None = None, **options: Any,
 ) -> Estimate:  # fmt: skip
     """Returns a metric in the first of two groups less that in the second one.
 
@@ -570,7 +589,8 @@ def group_gap(
         InputError: one group, or more than two; otherwise as the metric.
     """
     read, terms = _terms_of(metric)
-    given = read(release, scores, X)
+    given = read(release, scores, X, design)
+    release = given.release
     check_order(release, groups=groups)
     whose = without_mask(groups)
     if (row := first_missing(whose)) is not None:

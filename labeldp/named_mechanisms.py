@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from labeldp import mechanisms
-from labeldp.mechanisms import ClassMechanism, Measurement, RealMechanism
+from labeldp.mechanisms import ClassMechanism, Measurement, NoPrivacy, RealMechanism
 from labeldp.mechanisms.answers import AnswerTable
 from labeldp.support.validate import InputError, check_choice, did_you_mean
 
@@ -29,10 +29,11 @@ CLASS_MECHANISMS: dict[str, type[ClassMechanism]] = {
     if issubclass(kind, ClassMechanism) and not kind.needs_prior
 }
 """Those of class labels that need no prior; each label is released once, on its own."""
-DESIGNS: dict[str, type[AnswerTable]] = dict.fromkeys(
-    ("forced_response", "table", "unrelated_question", "warner"), AnswerTable
-)
-"""Those of people who randomise their own answers; built by `labeldp.designs`."""
+DESIGNS: dict[str, type[ClassMechanism]] = {
+    **dict.fromkeys(("forced_response", "table", "unrelated_question", "warner"), AnswerTable),
+    "identity": NoPrivacy,
+}
+"""Those of labels that were randomised elsewhere, or not at all; built by `labeldp.designs`."""
 REAL_MECHANISMS: dict[str, type[RealMechanism]] = {
     name: kind
     for name, kind in NAMED.items()

@@ -182,7 +182,9 @@ def class_key(name: str | float) -> tuple[bool, str | float]:
 def is_flat(values: Any) -> bool:
     """Returns whether values are a sequence or array of one dimension."""
     try:
-        return np.ndim(values) == 1
+        return getattr(values, "ndim", None) == 1 or (
+            not hasattr(values, "ndim") and np.asarray(values).ndim == 1
+        )
     except ValueError:  # lists of several lengths
         return False
 
@@ -243,7 +245,7 @@ def check_index(name: str, index: Any, expected: Any, whose: str, value: str) ->
         whose: the one expected is, for the message.
         value: how Python names the one expected.
     """
-    here, there = index.astype(str), expected.astype(str)
+    here, there = (each.to_flat_index().astype(str) for each in (index, expected))
     differ = np.flatnonzero(here != there)
     if not len(differ):
         return

@@ -167,7 +167,7 @@ def _check_design(
         raise InputError(
             f"give design, or {' and '.join(given)}, not both (this design costs eps={own.eps:g})"
         )
-    if classes is not None and check_classes(classes) != own.classes:
+    if classes is not None and own.classes and check_classes(classes) != own.classes:
         raise InputError(
             f"classes must be those of the design, {list(own.classes)}, got {list(classes)} "
             "(leave them out)"

@@ -7,13 +7,21 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.linear_model import RidgeCV
+from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from labeldp.designs import Design
 from labeldp.expectation import weight_keyword
-from labeldp.release import Release
-from labeldp.rows import as_numbers, check_release, check_size, checked_weights, keys_of
+from labeldp.rows import (
+    as_numbers,
+    as_release,
+    check_release,
+    check_size,
+    checked_weights,
+    keys_of,
+)
 
 
 class LabelDPRegressor(RegressorMixin, BaseEstimator):
@@ -25,25 +33,29 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
     Args:
         estimator: any scikit-learn regressor that minimises squared errors; None: ridge regression
             on standardised features, with the penalty that leaving single rows out chooses.
+        design: `labeldp.designs.identity()`: fit and score then take an array of numbers, as they
+            are or with noise of mean 0 that others added. None: they take a release only.
 
     Attributes:
         model_: what was fitted.
     """
 
-    def __init__(self, estimator: Any = None) -> None:
+    def __init__(self, estimator: Any = None, *, design: Design | None = None) -> None:
         self.estimator = estimator
+        self.design = design
 
-    def fit(self, X: Any, release: Release, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Returns self, fitted to a release of numbers, in the order of X.
 
         Args:
             X: (N, d) array or data frame.
-            release: of N numbers.
+            y: release of N numbers; with a design N numbers, (N,).
             sample_weight: (N,), >= 0, such as the weights of a survey; None: all rows are alike.
 
         Raises:
             InputError: anything but a release of numbers; another number of rows; texts in X.
         """
+        release = as_release(y, self.design, X, of_numbers=True)
         check_release("fit", release, X, of_numbers=True, sample_weight=sample_weight)
         inputs = as_numbers(self, X)
         check_size(len(inputs), release)
@@ -53,26 +65,31 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
         given = {} if weights is None else {weight_keyword(model, "regressor"): weights}
         with config_context(enable_metadata_routing=False):  # where a step is asked by its name
             self.model_ = model.fit(inputs, release.unbiased_values(), **given)
-        assert release.manifest.bounds is not None, "a release of numbers has them"
-        self.bounds_ = release.manifest.bounds
+        # Numbers that came without bounds may be exceeded.
+        self.bounds_ = release.manifest.bounds if self.design is None else (-np.inf, np.inf)
         self.fitted_rows_ = keys_of(release)
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Returns estimates within the bounds, float64 (m,)."""
+        """Returns estimates within the bounds of the release, float64 (m,)."""
         check_is_fitted(self)
         inputs = as_numbers(self, X, reset=False)
         return self.model_.predict(inputs).clip(*self.bounds_)
 
-    def score(self, X: Any, release: Release) -> float:
+    def score(self, X: Any, y: Any) -> float:
         """Returns minus the mean squared distance to what was released; larger is better.
 
-        It is the true error plus the variance of the noise, which no model changes.
+        It is the true error plus the variance of the noise, which no model changes. With a design,
+        y is an array, and the score is R^2, that of every regressor.
 
         Raises:
             InputError: as `fit`.
         """
+        release = as_release(y, self.design, X, of_numbers=True)
         check_release("score", release, X, of_numbers=True)
         found = self.predict(X)
         check_size(len(found), release)
-        return -float(np.square(found - release.unbiased_values()).mean())
+        values = release.unbiased_values()
+        if self.design is not None:
+            return float(r2_score(values, found))
+        return -float(np.square(found - values).mean())

@@ -267,9 +267,10 @@ class Release:
         >>> print(class_shares(release)["yes"])
         0.250 (0.008 to 0.507)
         """
-        check_design(design)
         check_columns(source=source, persons_column=persons_column)
-        places = places_of(as_list(answers, "answer"), design.answers, "answer")
+        values = as_list(answers, "answer")
+        design = check_design(design).of(values)
+        places = places_of(values, design.answers, "answer")
         ids = checked_row_ids(row_ids, len(places))
         who = None if persons is None else checked_persons(persons, len(places))
         unit, _ = Unit.of(who, persons_column)

@@ -1,6 +1,9 @@
 """Rows of features: as numbers, in the order of a release, and which of them a fit has seen."""
 
-from collections.abc import Iterator
+import hashlib
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -9,8 +12,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from labeldp.designs import check_design
 from labeldp.io.tables import LARGEST_NUMBER
-from labeldp.names import check_index
+from labeldp.manifest import ClassName
+from labeldp.names import as_list, check_index
+from labeldp.privatization import privatize
 from labeldp.release import Release
 from labeldp.support.validate import InputError
 
@@ -109,6 +115,67 @@ def objects_in(root: object) -> Iterator[object]:
             left += [cell.cell_contents for cell in getattr(each, "__closure__", None) or ()]
 
 
+def as_release(
+    given: Any, design: object, X: Any = None, *, of_numbers: bool = False,
+    known: Iterable[ClassName] = (),
+) -> Any:  # fmt: skip
+    """Returns a release: what was given, or of an array of labels that its design makes one.
+
+    Rows are named by the index of X or of the labels, if they have one.
+
+    Args:
+        given: a release if there is no design, which is for the caller to check; else N labels.
+        design: of `labeldp.designs`, by which others randomised the labels; None: there is none.
+        X: features of the same rows.
+        of_numbers: whether labels are numbers, not classes.
+        known: classes that `identity()` has besides those that occur.
+
+    Raises:
+        InputError: a release with a design, or labels that the design does not know.
+    """
+    if design is None:
+        return given
+    own = check_design(design)
+    if given is None:
+        raise InputError("design= requires y to be passed, but the target y is None")
+    if isinstance(given, Release):
+        raise InputError(
+            "design= is for an array of labels, got a release, which says itself how it was made "
+            "(leave design= out)"
+        )
+    if getattr(given, "ndim", 1) == 2:
+        from sklearn.utils.validation import column_or_1d
+
+        given = column_or_1d(given, warn=True)
+    values = as_list(given)
+    if complex in set(map(type, values)):
+        raise InputError("Complex data not supported as labels (give names, or real numbers)")
+    tables = [each for each in (given, X) if isinstance(each, pd.DataFrame | pd.Series)]
+    indexes = [each.index.to_flat_index() for each in tables if len(each) == len(values)]
+    if len(indexes) == 2:
+        check_index("y", indexes[0], indexes[1], "X", "X.index")
+    ids = indexes[-1].astype(str) if indexes and not indexes[-1].hasnans else pd.Index([0, 0])
+    names = ids.tolist() if ids.is_unique else None
+    if of_numbers:
+        if own.classes or own.name != "identity":
+            raise InputError(
+                f"numbers take design=labeldp.designs.identity() only, got {own.name} (classes are "
+                "for LabelDPClassifier)"
+            )
+        sizes = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").astype(float).abs()
+        most = float(sizes[sizes < np.inf].max())
+        end = most if most > 0 else 1.0  # around 0, numbers come back to the last bit but one
+        release = privatize(values, bounds=(-end, end), eps=math.inf, seed=0, row_ids=names)
+        rows = hashlib.sha256(repr((values, names)).encode()).hexdigest()[:32]
+        return replace(release, manifest=replace(release.manifest, identity=rows))
+    if not own.classes and any(type(value) is float and value % 1 for value in values):
+        raise InputError(
+            "identity() takes each number for a class, and these are continuous (use "
+            "LabelDPRegressor, or give identity(classes))"
+        )
+    return Release.from_answers(values, own.of([*values, *known]), row_ids=names)
+
+
 def check_release(
     asked: str, release: object, X: Any, *, of_numbers: bool = False, **given: Any
 ) -> None:
@@ -127,7 +194,8 @@ def check_release(
     if not isinstance(release, Release):
         raise InputError(
             f"{asked} takes a release as its second argument, got {type(release).__name__}: true "
-            "labels are not for training (make a release by labeldp.privatize)"
+            "labels are not for training (make a release by labeldp.privatize; of labels that were "
+            "randomised elsewhere, say how by design=)"
         )
     if bool(release.classes) == of_numbers:
         other = (
@@ -159,7 +227,7 @@ def checked_weights(sample_weight: ArrayLike | None, size: int) -> NDArray[np.fl
             "row out, or give it 0)"
         )
     if not weights.any():
-        raise InputError("sample_weight must be > 0 for some row, got 0 for all")
+        raise InputError("sample_weight must be > 0 for some row, got zero for all")
     return weights / weights.mean()
 
 

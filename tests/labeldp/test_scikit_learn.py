@@ -251,7 +251,7 @@ def test_weights_are_no_numbers_of_rows():
         ([["a"]] * 240, "240 numbers"),
         ([-1.0] * 240, "got -1 in row 0"),
         ([float("nan")] * 240, "got nan in row 0"),
-        ([0.0] * 240, "got 0 for all"),
+        ([0.0] * 240, "got zero for all"),
     ],
 )
 def test_wrong_weights_are_refused(weights, remedy):

@@ -1,0 +1,166 @@
+"""Arrays of labels that others randomised, or nobody: models and metrics that are told how."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import metrics as theirs
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV, cross_val_score
+
+import labeldp as ldp
+from labeldp.support.validate import InputError
+
+STREAM = np.random.default_rng(0)
+X = STREAM.normal(size=(6000, 2))
+YES = X[:, 0] + STREAM.normal(size=6000) / 2 > 0.8
+TRUE = np.where(YES, "yes", "no")
+# A vendor's randomised response: of those without, 10 % are marked; of those with, 40 % are not.
+VENDOR = ldp.designs.table([[0.9, 0.1], [0.4, 0.6]])
+SAID = np.where(STREAM.random(6000) < np.where(YES, 0.6, 0.1), "yes", "no")
+AS_IS = ldp.designs.identity()
+FIT, TEST = slice(4000), slice(4000, None)
+PLAIN = ldp.LabelDPClassifier(penalty=0.01, design=AS_IS)
+CLF = ldp.LabelDPClassifier(penalty=0.01, design=VENDOR).fit(X[FIT], SAID[FIT])
+SCORES = CLF.predict_proba(X[TEST])
+RELEASE = ldp.Release.from_answers(SAID[TEST], VENDOR)
+
+
+def test_a_known_confusion_matrix_is_taken_back_out():
+    own = ldp.Release.from_answers(SAID[FIT], VENDOR)
+    by_release = ldp.LabelDPClassifier(penalty=0.01).fit(X[FIT], own)
+    assert np.array_equal(by_release.predict_proba(X[TEST]), SCORES)
+    naive = clone(PLAIN).fit(X[FIT], SAID[FIT])
+    right, taken_for_true = ((each.predict(X[TEST]) == TRUE[TEST]) for each in (CLF, naive))
+    assert right.mean() > taken_for_true.mean() + 0.02
+    # The score is the accuracy on true labels, not on those that are noisy.
+    assert CLF.score(X[TEST], SAID[TEST]) == pytest.approx(right.mean(), abs=0.03)
+    assert (CLF.predict(X[TEST]) == SAID[TEST]).mean() < right.mean() - 0.05
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(name, {}) for name in ("accuracy", "balanced_accuracy", "recall", "precision", "log_loss",
+                             "brier", "roc_auc", "average_precision", "lift", "calibration_error",
+                             "selection_rate")]
+    + [("difference", {"scores_b": SCORES[:, ::-1]}), ("group_gap", {"groups": X[TEST, 1] > 0})],
+)  # fmt: skip
+def test_a_metric_of_an_array_is_that_of_its_release(name, options):
+    metric, first = getattr(ldp.metrics, name), {"difference": "scores_a"}.get(name, "scores")
+    if name in ("difference", "group_gap"):
+        options = {"metric": ldp.metrics.accuracy, **options}
+    found = metric(release=SAID[TEST], **{first: SCORES}, design=VENDOR, **options)
+    assert found == metric(release=RELEASE, **{first: SCORES}, **options)
+    with pytest.raises(InputError, match="a release of classes is needed, got ndarray"):
+        metric(release=SAID[TEST], **{first: SCORES}, **options)
+
+
+def test_of_labels_as_they_are_metrics_are_scikit_learns():
+    own, y = ldp.metrics, YES[TEST]
+    for ours, other, said in (
+        (own.accuracy, theirs.accuracy_score, CLF.predict(X[TEST])),
+        (own.roc_auc, theirs.roc_auc_score, SCORES[:, 1]),
+        (own.brier, theirs.brier_score_loss, SCORES[:, 1]),
+    ):
+        labels = TRUE[TEST] if ours is own.accuracy else y
+        assert ours(labels, said, design=AS_IS).value == pytest.approx(other(labels, said))
+    cells = own.confusion_matrix(TRUE[TEST], SCORES, design=AS_IS).value
+    assert cells.to_numpy() == pytest.approx(
+        theirs.confusion_matrix(TRUE[TEST], CLF.predict(X[TEST]), normalize="all")
+    )
+    ratings = ldp.designs.forced_response({1: 0.1, 2: 0.1, 3: 0.1})
+    found = own.mean_absolute_error([1, 2, 3] * 99, [2] * 297, design=ratings).value
+    assert found == pytest.approx(2 / 3)
+
+
+def test_numbers_are_taken_to_the_last_bit_but_one():
+    y = 1e6 + X @ [3.0, -2.0] + STREAM.normal(size=6000)
+    model = ldp.LabelDPRegressor(LinearRegression(), design=AS_IS).fit(X[FIT], y[FIT])
+    expected = LinearRegression().fit(X[FIT], y[FIT])
+    assert model.predict(100 * X) == pytest.approx(expected.predict(100 * X), rel=1e-12)
+    assert model.score(X[TEST], y[TEST]) == pytest.approx(expected.score(X[TEST], y[TEST]))
+    found = ldp.metrics.mean_squared_error(y[TEST], model, X=X[TEST], design=AS_IS)
+    error = theirs.mean_squared_error(y[TEST], expected.predict(X[TEST]))
+    assert found.value == pytest.approx(error) and found.low < error < found.high
+    with pytest.raises(InputError, match="were used in the fit"):
+        ldp.metrics.mean_squared_error(y[FIT], model, X=X[FIT], design=AS_IS)
+
+
+def test_tools_of_scikit_learn_take_arrays():
+    for tool in (
+        VotingClassifier([("a", PLAIN)], voting="soft"), StackingClassifier([("a", PLAIN)]),
+        CalibratedClassifierCV(PLAIN, cv=2), BaggingClassifier(PLAIN, 2),
+        TunedThresholdClassifierCV(PLAIN, cv=2), GridSearchCV(PLAIN, {"penalty": [1, 0.01]}, cv=2),
+    ):  # fmt: skip
+        assert tool.fit(X[:600], TRUE[:600]).score(X[TEST], TRUE[TEST]) > 0.8
+    for model, y, more in ((PLAIN, TRUE, 0), (clone(CLF), SAID, 0.09)):  # it is noisy labels' own
+        score = partial(cross_val_score, model, X[:2000], y[:2000], cv=2)
+        assert score().mean() == pytest.approx(score(scoring="accuracy").mean() + more, abs=0.03)
+
+
+def test_a_class_that_is_not_there_and_one_that_no_model_knows():
+    model = clone(PLAIN).fit(X[FIT], TRUE[FIT])
+    assert model.score(X[:9], ["other"] * 9) == 0
+    no = np.full(50, "no")
+    expected = (model.predict(X[:50]) == no).mean()
+    assert model.score(X[:50], no) == pytest.approx(expected)
+    assert ldp.metrics.accuracy(no, model, X=X[:50], design=AS_IS).value == pytest.approx(expected)
+    both = ldp.designs.identity(["yes", "no"])
+    assert ldp.metrics.accuracy(no, SCORES[:50], design=both).value > 0.5
+
+
+def test_rows_of_pandas_belong_together_by_their_index():
+    frame, labels = pd.DataFrame(X), pd.Series(SAID)
+    mixed = frame.sample(frac=1, random_state=0)
+    with pytest.raises(InputError, match=r"y has its rows in another order.*y\.loc\[X\.index\]"):
+        clone(CLF).fit(mixed, labels)
+    expected = clone(CLF).fit(mixed, labels[mixed.index]).predict_proba(X)
+    other = clone(CLF).fit(mixed, labels[mixed.index].to_numpy())  # an index on one side only
+    assert np.array_equal(other.predict_proba(X), expected)
+    twice = clone(CLF).fit(frame.set_index(frame.index // 2), labels.set_axis(labels.index // 2))
+    assert twice.predict_proba(X) == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_model_of_an_older_file_has_no_design():
+    old = {key: value for key, value in vars(clone(CLF)).items() if key != "design"}
+    model = ldp.LabelDPClassifier.__new__(ldp.LabelDPClassifier)
+    model.__setstate__(old)
+    assert model.design is None
+
+
+def test_a_release_of_labels_as_they_are(tmp_path):
+    release = ldp.Release.from_answers([3, 1, 3], AS_IS)
+    release.save(tmp_path / "r.parquet")
+    read = ldp.load_release(tmp_path / "r.parquet")
+    assert read.classes == [1, 3] and read.outputs.tolist() == [1, 0, 1]
+    assert np.isinf(read.eps_spent) and "eps=inf is no privacy" in read.summary()
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda: ldp.LabelDPClassifier().fit(X, SAID), "got ndarray: true labels.*design="),
+        (lambda: ldp.LabelDPRegressor().fit(X, X[:, 0]), "got ndarray: true labels.*design="),
+        (lambda: PLAIN.fit(X[TEST], RELEASE), "got a release.*leave design= out"),
+        (lambda: ldp.metrics.accuracy(RELEASE, SCORES, design=VENDOR), "leave design= out"),
+        (lambda: ldp.LabelDPClassifier(design="warner").fit(X, SAID), r"designs\.warner"),
+        (lambda: CLF.fit(X[:3], ["no", "maybe", "yes"]), "row 1: the answer is none"),
+        (lambda: PLAIN.fit(X[:3], ["no", None, "yes"]), "row 1: the label is missing"),
+        (lambda: PLAIN.fit(X[:3], ["no", "yes"]), "3 rows of features, but 2"),
+        (lambda: PLAIN.fit(X[:3], ["no"] * 3), r"two classes.*identity\(classes\)"),
+        (lambda: PLAIN.fit(X, X[:, 0]), "continuous.*LabelDPRegressor"),
+        (lambda: PLAIN.fit(X[:2], np.array([["a"], ["b", "c"]], object)), "classes must be"),
+        (lambda: ldp.LabelDPRegressor(design=VENDOR).fit(X, SAID), "identity.*got table"),
+        (lambda: ldp.LabelDPRegressor(design=AS_IS).fit(X, SAID), "must be numbers"),
+        (lambda: ldp.LabelDPRegressor(design=AS_IS).fit(X[:2], [1, np.inf]), "row 1.*no finite"),
+        (lambda: ldp.privatize(SAID, ["no", "yes"], design=AS_IS), r"identity\(classes\)"),
+    ],
+)
+def test_what_fits_no_design_is_refused_unseen(use, said):
+    with pytest.raises(InputError, match=said) as caught:
+        use()
+    assert "maybe" not in str(caught.value) and "\n" not in str(caught.value)

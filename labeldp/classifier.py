@@ -26,14 +26,7 @@ from labeldp.manifest import ClassName
 from labeldp.names import as_python, class_key
 from labeldp.network import checked_targets, fit_network
 from labeldp.release import Release
-from labeldp.rows import (
-    as_numbers,
-    as_release,
-    check_release,
-    check_size,
-    checked_weights,
-    keys_of,
-)
+from labeldp.rows import as_numbers, check_release, check_size, checked_weights, keys_of
 from labeldp.support.validate import InputError, check_choice, check_integer, check_number
 from labeldp.trees import TreeSettings, fit_boosted_trees
 
@@ -107,8 +100,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
             InputError: anything but a release of classes, or labels of the design; another number
                 of rows; texts in X, or numbers near overflow, unless it goes to another estimator.
         """
-        release = as_release(y, self.design, X)
-        check_release("fit", release, X, sample_weight=sample_weight)
+        release = check_release("fit", y, X, design=self.design, sample_weight=sample_weight)
         check_integer("max_rounds", as_python(self.max_rounds), low=1)
         check_integer("epochs", as_python(self.epochs), low=1)
         if self.penalty is not None:
@@ -154,7 +146,8 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
         from labeldp.estimates import released_accuracy
 
         check_is_fitted(self)
-        release = as_release(y, self.design, X, known=self.classes_.tolist())
+        known = self.classes_.tolist()
+        release = check_release("score", y, X, design=self.design, known=known)
         return released_accuracy(self, X, release)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

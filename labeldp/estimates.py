@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, stdtrit
 from torch import Tensor
 
+from labeldp.information import information
 from labeldp.manifest import ClassName
 from labeldp.mechanisms import ClassMechanism
+from labeldp.mechanisms.stacked import Stacked
 from labeldp.names import numbered
 from labeldp.release import Release
 from labeldp.rows import check_order, check_size, checked_weights, refuse_fitted_rows
@@ -23,9 +25,9 @@ from labeldp.support.validate import InputError, check_number
 def unbiased_labels(release: Release) -> NDArray[np.float64]:
     """Returns an unbiased estimate of each row's one-hot label, float64 (N, K), as `classes`.
 
-    The mechanism's own where it has one. Otherwise, with q the average law of outputs and
-    w_c = P(o | c) / q(o), G^-1 w(o) for G = sum_o q w w^T: the mean of w under label y is column y
-    of G.
+    The mechanism's own where it has one; of a stack, the mean of those of its parts. Otherwise,
+    with q the average law of outputs and w_c = P(o | c) / q(o), G^-1 w(o) for G = sum_o q w w^T:
+    the mean of w under label y is column y of G.
 
     Raises:
         InputError: the channel cannot tell some classes apart.
@@ -57,6 +59,11 @@ def possible_values(release: Release, number: int | None = None) -> tuple[float,
 
 
 def _estimates(mechanism: ClassMechanism, outputs: Tensor, num_classes: int) -> NDArray[np.float64]:
+    if isinstance(mechanism, Stacked):
+        shares = np.array([information(part, num_classes).share for part in mechanism.parts])
+        weights = 1 / ((1 - shares) / shares).clip(1e-12)  # one over the variance of the noise
+        each = [_estimates(part, own, num_classes) for part, own in mechanism.by_part(outputs)]
+        return np.average(each, 0, weights)
     try:
         return mechanism.unbiased(outputs, num_classes).numpy()
     except InputError:

@@ -7,21 +7,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.linear_model import RidgeCV
-from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.designs import Design
 from labeldp.expectation import weight_keyword
-from labeldp.rows import (
-    as_numbers,
-    as_release,
-    check_release,
-    check_size,
-    checked_weights,
-    keys_of,
-)
+from labeldp.rows import as_numbers, check_release, check_size, checked_weights, keys_of
 
 
 class LabelDPRegressor(RegressorMixin, BaseEstimator):
@@ -55,8 +47,9 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
         Raises:
             InputError: anything but a release of numbers; another number of rows; texts in X.
         """
-        release = as_release(y, self.design, X, of_numbers=True)
-        check_release("fit", release, X, of_numbers=True, sample_weight=sample_weight)
+        release = check_release(
+            "fit", y, X, of_numbers=True, design=self.design, sample_weight=sample_weight
+        )
         inputs = as_numbers(self, X)
         check_size(len(inputs), release)
         own = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 6, 17)))
@@ -65,8 +58,8 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
         given = {} if weights is None else {weight_keyword(model, "regressor"): weights}
         with config_context(enable_metadata_routing=False):  # where a step is asked by its name
             self.model_ = model.fit(inputs, release.unbiased_values(), **given)
-        # Numbers that came without bounds may be exceeded.
-        self.bounds_ = release.manifest.bounds if self.design is None else (-np.inf, np.inf)
+        bounds = None if self.design is not None else release.manifest.bounds
+        self.bounds_ = bounds or (-np.inf, np.inf)  # numbers that came without may be exceeded
         self.fitted_rows_ = keys_of(release)
         return self
 
@@ -85,11 +78,8 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
         Raises:
             InputError: as `fit`.
         """
-        release = as_release(y, self.design, X, of_numbers=True)
-        check_release("score", release, X, of_numbers=True)
+        release = check_release("score", y, X, of_numbers=True, design=self.design)
         found = self.predict(X)
         check_size(len(found), release)
-        values = release.unbiased_values()
-        if self.design is not None:
-            return float(r2_score(values, found))
-        return -float(np.square(found - values).mean())
+        error = float(np.square(found - release.unbiased_values()).mean())
+        return -error if self.design is None else super().score(X, release.unbiased_values())

@@ -20,6 +20,7 @@ from labeldp.manifest import GIVEN_IN_PYTHON, ClassName, Manifest, Unit, random_
 from labeldp.mechanisms import ClassMechanism
 from labeldp.mechanisms.encodings import OUTPUT_ENTRIES_AT_ONCE, AsReleased
 from labeldp.mechanisms.reordered import Reordered
+from labeldp.mechanisms.stacked import Stacked
 from labeldp.names import (
     as_list,
     check_columns,
@@ -29,7 +30,7 @@ from labeldp.names import (
 )
 from labeldp.store import StoredRelease
 from labeldp.support.files import replacing
-from labeldp.support.validate import InputError
+from labeldp.support.validate import InputError, check_list
 
 
 class _NoLabel:
@@ -190,6 +191,8 @@ class Release:
         from labeldp.release_file import check_replaces, part_of, write_parts  # Arrow
 
         path = Path(path)
+        if isinstance(self.manifest.mechanism, Stacked):
+            raise InputError("a stack is not saved (save each release, load and stack them again)")
         if path.suffix != ".parquet":
             raise InputError(f"a release is saved as a Parquet file, whose name must end in "
                              f".parquet, got {path}")  # fmt: skip
@@ -278,11 +281,91 @@ class Release:
         digest = hashlib.sha256(repr((design, design.table)).encode())
         digest.update(places.tobytes() + "\0".join(ids.astype(str)).encode())
         name = digest.hexdigest()[:32]
+        digest.update(source.encode())  # another column may say the same of the same rows
         manifest = design.manifest(
             unit, source=source, row_id="" if row_ids is None else GIVEN_IN_PYTHON, identity=name,
-            release=name,
+            release=digest.hexdigest()[:32],
         )  # fmt: skip
         return cls(torch.from_numpy(places), ids, np.full(len(places), manifest.eps), manifest)
+
+    @classmethod
+    def stack(cls, releases: Sequence["Release"]) -> "Release":
+        """Returns releases of the same rows as one, which a model learns from in one fit.
+
+        Such as two surveys of one panel, or the labels of several annotators. What they say is
+        taken for independent given the true label, so that likelihoods add. What was spent adds up
+        too, but for an earlier release that a later one of the same ledger counts already.
+
+        Args:
+            releases: two or more, of the same row ids and classes; rows come in the order of the
+                first one.
+
+        Raises:
+            InputError: other rows, classes or persons; numbers; the same release twice; outputs of
+                a row that rule out all classes together.
+
+        >>> from labeldp import designs
+        >>> both = [Release.from_answers(["yes"], designs.warner(p)) for p in (0.75, 0.9)]
+        >>> np.exp(Release.stack(both).log_likelihood()).round(3)
+        array([[0.025, 0.675]])
+        """
+        given = check_list("releases", releases, "releases")
+        if len(given) < 2 or not all(isinstance(each, Release) for each in given):
+            raise InputError("releases must be a list of two releases or more")
+        first, about = given[0], [each.manifest for each in given]
+        named = ["counted" if each.row_id == "" else "given" for each in about]
+        for what, of_each in (
+            ("classes", [each.classes or "numbers" for each in given]),
+            ("persons, over whose rows eps adds up", [each.unit for each in about]),
+            ("kind of row ids (give row_ids= to all, or to none)", named),
+        ):
+            for each in of_each:
+                if each != of_each[0]:
+                    got = " and ".join(str(one)[:200] for one in (of_each[0], each))
+                    raise InputError(f"releases must have the same {what}, got {got}")
+        names = [name for each in about for name in each.release.split()]
+        if len(set(names)) < len(names):
+            raise InputError(
+                "releases must be different, got one twice (take it once; answers of two people "
+                "who said the same need a source= for each)"
+            )
+        ids = [each.row_ids.astype(str) for each in given]
+        for own in ids:
+            for lost in np.setxor1d(own, ids[0], assume_unique=True)[:1]:
+                raise InputError(
+                    f"releases must be of the same rows, and only one has row {lost} (take those "
+                    "of both: a[np.isin(a.row_ids, b.row_ids)])"
+                )
+        places = ids[0].argsort().argsort()
+        given = [each[own.argsort()[places]] for each, own in zip(given, ids, strict=True)]
+        made, outputs = Stacked.of(
+            [each.class_mechanism for each in given], [each.outputs for each in given]
+        )
+        inside = {name for each in about for name in each.counted}
+        spent = [
+            each.spent for each in given if not inside.issuperset(each.manifest.release.split())
+        ]
+        manifest = replace(
+            first.manifest,
+            name=" + ".join(each.name for each in about),
+            mechanism=made,
+            eps=sum(each.eps for each in about),
+            classes=tuple(first.classes),
+            noise="secret" if all(each.noise == "secret" for each in about) else "seeded",
+            stored=AsReleased.name,
+            identity=" ".join({name: None for each in about for name in each.identity.split()}),
+            release=" ".join(names),
+            counted=tuple(sorted(inside)),
+        ).checked()
+        release = cls(outputs, first.row_ids, np.sum(spent, 0), manifest)
+        # Only where eps is infinite are there likelihoods of 0.
+        of_all = release.log_likelihood() if np.isinf(made.eps) else np.zeros((1, 1))
+        for row in np.flatnonzero(np.isneginf(of_all).all(1))[:1]:
+            raise InputError(
+                f"row {row}: the releases together rule out all classes (is a design wrong, or do "
+                "ids name other people?)"
+            )
+        return release
 
 
 def load_release(path: str | Path) -> Release:

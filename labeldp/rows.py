@@ -68,9 +68,17 @@ def as_numbers(model: Any, X: Any, **settings: Any) -> NDArray[np.float64]:
 
 
 def keys_of(release: Release) -> NDArray[np.uint64]:
-    """Returns a number for each row, which names it among all releases, uint64 (N,)."""
+    """Returns a number for each row, which names it among all releases, uint64 (N,).
+
+    Of a stack one for each release: the rows of the first one, then those of the next.
+    """
     texts = release.row_ids.astype(str).astype(object)
-    return pd.util.hash_array(texts, hash_key=release.manifest.identity[:16], categorize=False)
+    return np.concatenate(
+        [
+            pd.util.hash_array(texts, hash_key=name[:16], categorize=False)
+            for name in release.manifest.identity.split(" ")
+        ]
+    )
 
 
 def refuse_fitted_rows(model: Any, release: Release) -> None:
@@ -83,7 +91,8 @@ def refuse_fitted_rows(model: Any, release: Release) -> None:
     seen = [each["fitted_rows_"] for each in held if "fitted_rows_" in each]
     if not seen:  # a model of another library: its user knows what it was fitted to
         return
-    shared = int(np.isin(keys_of(release), np.concatenate(seen)).sum())
+    is_seen = np.isin(keys_of(release), np.concatenate(seen)).reshape(-1, len(release))
+    shared = int(is_seen.any(0).sum())
     if shared:
         raise InputError(
             f"{shared:,} of {len(release):,} rows were used in the fit, which says nothing of new "
@@ -119,14 +128,12 @@ def as_release(
     given: Any, design: object, X: Any = None, *, of_numbers: bool = False,
     known: Iterable[ClassName] = (),
 ) -> Any:  # fmt: skip
-    """Returns a release: what was given, or of an array of labels that its design makes one.
-
-    Rows are named by the index of X or of the labels, if they have one.
+    """Returns what was given, or the release that an array of labels is by its design.
 
     Args:
-        given: a release if there is no design, which is for the caller to check; else N labels.
+        given: N labels; anything if there is no design.
         design: of `labeldp.designs`, by which others randomised the labels; None: there is none.
-        X: features of the same rows.
+        X: features of the same rows; its index names them, or that of the labels.
         of_numbers: whether labels are numbers, not classes.
         known: classes that `identity()` has besides those that occur.
 
@@ -139,10 +146,7 @@ def as_release(
     if given is None:
         raise InputError("design= requires y to be passed, but the target y is None")
     if isinstance(given, Release):
-        raise InputError(
-            "design= is for an array of labels, got a release, which says itself how it was made "
-            "(leave design= out)"
-        )
+        raise InputError("design= is for an array, got a release, which has its own (leave it out)")
     if getattr(given, "ndim", 1) == 2:
         from sklearn.utils.validation import column_or_1d
 
@@ -158,10 +162,7 @@ def as_release(
     names = ids.tolist() if ids.is_unique else None
     if of_numbers:
         if own.classes or own.name != "identity":
-            raise InputError(
-                f"numbers take design=labeldp.designs.identity() only, got {own.name} (classes are "
-                "for LabelDPClassifier)"
-            )
+            raise InputError(f"numbers take design=labeldp.designs.identity(), got {own.name}")
         sizes = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").astype(float).abs()
         most = float(sizes[sizes < np.inf].max())
         end = most if most > 0 else 1.0  # around 0, numbers come back to the last bit but one
@@ -177,20 +178,24 @@ def as_release(
 
 
 def check_release(
-    asked: str, release: object, X: Any, *, of_numbers: bool = False, **given: Any
-) -> None:
-    """Refuses anything but a release of this kind whose rows are those of X, in their order.
+    asked: str, release: Any, X: Any, *, of_numbers: bool = False, design: object = None,
+    known: Iterable[ClassName] = (), **given: Any,
+) -> Release:  # fmt: skip
+    """Returns a release; refuses any but one of this kind whose rows are those of X in their order.
 
     Args:
         asked: the method that was given it, for the message.
         release: what it was given.
         X: features.
         of_numbers: whether it must be a release of numbers, not of classes.
+        design: as of `as_release`.
+        known: likewise.
         given: other arguments with something for each row, by name.
 
     Raises:
         InputError: what is wrong.
     """
+    release = as_release(release, design, X, of_numbers=of_numbers, known=known)
     if not isinstance(release, Release):
         raise InputError(
             f"{asked} takes a release as its second argument, got {type(release).__name__}: true "
@@ -205,6 +210,7 @@ def check_release(
     if not len(release):
         raise InputError("the release has no rows")
     check_order(release, X=X, **given)
+    return release
 
 
 def checked_weights(sample_weight: ArrayLike | None, size: int) -> NDArray[np.float64] | None:

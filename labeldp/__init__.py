@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         released_accuracy,
     )
     from labeldp.ledger import Ledger
+    from labeldp.marginal import MarginalLoss
     from labeldp.planning import plan
     from labeldp.privatization import manifest_for_clients, privatize
     from labeldp.regressor import LabelDPRegressor
@@ -32,6 +33,7 @@ _MODULES = {
     "LabelDPClassifier": "classifier",
     "LabelDPRegressor": "regressor",
     "Ledger": "ledger",
+    "MarginalLoss": "marginal",
     "Release": "release",
     "class_shares": "estimates",
     "cross_val_predict": "cross_validation",
@@ -47,6 +49,7 @@ __all__ = [
     "LabelDPClassifier",
     "LabelDPRegressor",
     "Ledger",
+    "MarginalLoss",
     "Release",
     "class_shares",
     "cross_val_predict",

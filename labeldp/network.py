@@ -85,7 +85,7 @@ def fit_network(
                 f"the network must give {num_classes} scores for each row, got shape {shape} for "
                 "one"
             )
-        _train(fitted, features, _targets_of(release, loss), loss, epochs, weights)
+        _train(fitted, features, targets_of(release, loss), loss, epochs, weights)
     return fitted
 
 
@@ -98,7 +98,7 @@ def _mlp(features: Tensor, num_classes: int) -> nn.Module:
     )
 
 
-def _targets_of(release: Release, loss: Loss) -> Callable[[Tensor], Tensor]:
+def targets_of(release: Release, loss: Loss) -> Callable[[Tensor], Tensor]:
     """Returns what gives the targets of some rows; those of many classes are made for each batch.
 
     With 10^5 classes the targets of 10^6 rows would fill 400 GB, those of a batch 100 MB.

@@ -142,10 +142,7 @@ def _stage(
     settings: TreeSettings, x: Binned, logits: Tensor, y: Tensor, loss: Loss, weights: Tensor | None
 ) -> "Stage":
     """Returns the stage that goes on from `logits`, float64 (n, K)."""
-    variable = logits.float().requires_grad_()
-    (gradient,) = torch.autograd.grad(loss(variable, y).sum(), variable)
-    p, gradient = logits.softmax(1), gradient.double()
-    curvature = (p * (1 - p)).clamp_min(LEAST_CURVATURE)
+    gradient, curvature = gradient_and_curvature(loss, logits, y)
     if logits.shape[1] == 2:  # in the difference of the two scores, which is all that counts
         gradient, curvature = (gradient[:, 1:] - gradient[:, :1]) / 2, curvature[:, 1:]
     pull = curvature if weights is None else curvature * weights[:, None]
@@ -157,6 +154,14 @@ def _stage(
         if _mean_loss(loss, logits + share * outputs, y, weights) < before:
             return Stage(trees, share)
     return Stage(trees, 0.0)
+
+
+def gradient_and_curvature(loss: Loss, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the gradient of each loss in its logits, and p (1 - p), both float64 (n, K)."""
+    variable = logits.float().requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(variable, targets).sum(), variable)
+    p = logits.softmax(1)
+    return gradient.double(), (p * (1 - p)).clamp_min(LEAST_CURVATURE)
 
 
 def regressor(settings: TreeSettings) -> "HistGradientBoostingRegressor":

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from labeldp.information import information_by_mechanism, simplest
+from labeldp.information import absolute_error, information_by_mechanism, simplest
+from labeldp.mechanisms.response import MOST_ORDERED
+from labeldp.named_mechanisms import class_mechanism
 from labeldp.names import as_python
 from labeldp.support.validate import InputError, check_eps, check_integer
 
@@ -25,7 +27,9 @@ class Plan:
 
     Attributes:
         table: a row for each mechanism, the most informative first: mechanism, bits_per_label,
-            effective_labels (how many true labels all releases are worth).
+            effective_labels (how many true labels all releases are worth). Of ordered classes the
+            one with the least absolute_error first (how far off the best guess of a label from its
+            release is, in classes, on average).
         mechanism: that is recommended.
         eps: that was given.
     """
@@ -39,16 +43,24 @@ class Plan:
         rows = self.table.copy()
         rows["bits_per_label"] = rows.bits_per_label.map("{:.3g}".format)
         rows["effective_labels"] = rows.effective_labels.map("{:,.0f}".format)
+        best = "that tell the most of a label"
+        if "absolute_error" in rows:
+            rows["absolute_error"] = rows.absolute_error.map("{:.3f}".format)
+            best = (
+                "from whose releases a label is guessed best\nto train a model, numbers (labeldp "
+                "release --bounds) often err less: see docs/mechanisms.md"
+            )
         return (
             f"{rows.to_string(index=False)}\n\nrecommended: {self.mechanism}, the simplest among "
-            "those that tell the most of a label"
+            f"those {best}"
         )
 
 
 @overload
 def plan(
-    num_rows: int, num_classes: int, eps: float, class_shares: Sequence[float] | None = None
-) -> Plan: ...
+    num_rows: int, num_classes: int, eps: float, class_shares: Sequence[float] | None = None, *,
+    ordinal: bool = False,
+) -> Plan: ...  # fmt: skip
 
 
 @overload
@@ -61,7 +73,7 @@ def plan(
 def plan(
     num_rows: int, num_classes: Any = None, eps: Any = None,
     class_shares: Sequence[float] | None = None, *, pilot: tuple[Any, Any] | None = None,
-    accuracy: float | None = None, model: Any = None,
+    accuracy: float | None = None, model: Any = None, ordinal: bool = False,
 ) -> "Plan | PilotPlan":  # fmt: skip
     """Returns what each mechanism would tell, and which is recommended. Looks at no label.
 
@@ -76,6 +88,8 @@ def plan(
         pilot: features (n, d) and labels (n,) of the sample.
         accuracy: with a pilot: that is wanted; `.eps` of the plan is where it is expected.
         model: with a pilot: as `LabelDPClassifier`, which is the default.
+        ordinal: without a pilot: whether the classes are in order, lowest first, and a guess is the
+            worse the further off it is; at most `MOST_ORDERED` classes.
 
     Raises:
         InputError: a wrong value.
@@ -86,8 +100,8 @@ def plan(
     if pilot is not None:
         from labeldp.pilot import GRID, simulated_plan
 
-        if num_classes is not None or class_shares is not None:
-            raise InputError("a pilot has its own classes and shares (leave them out)")
+        if num_classes is not None or class_shares is not None or ordinal:
+            raise InputError("a pilot has its own classes, and no order (leave the rest out)")
         if not isinstance(pilot, tuple | list) or len(pilot) != 2:
             raise InputError("pilot must be (X, y), features and labels")
         tried = GRID if eps is None else [as_python(each) for each in np.atleast_1d(eps)]
@@ -100,15 +114,24 @@ def plan(
     import pandas as pd
 
     num_rows = check_integer("num_rows", as_python(num_rows), low=1)
-    num_classes = check_integer("num_classes", as_python(num_classes), low=2, high=MOST_CLASSES)
+    most = MOST_ORDERED if ordinal else MOST_CLASSES
+    num_classes = check_integer("num_classes", as_python(num_classes), low=2, high=most)
     eps = as_python(eps)
     check_eps(eps)
     shares = check_shares("class_shares", class_shares, num_classes)
-    told = information_by_mechanism(num_classes, eps, shares)
+    told = information_by_mechanism(num_classes, eps, shares, ordinal)
     rows = [[name, each.bits, num_rows * each.share] for name, each in told.items()]
     table = pd.DataFrame(rows, columns=["mechanism", "bits_per_label", "effective_labels"])
     table = table.sort_values("bits_per_label", ascending=False).reset_index(drop=True)
-    return Plan(table, simplest(told), float(eps))
+    if not ordinal:
+        return Plan(table, simplest({name: each.bits for name, each in told.items()}), float(eps))
+    off = {
+        name: absolute_error(class_mechanism(name, eps, {}), num_classes, shares) for name in told
+    }
+    table["absolute_error"] = [off[name][0] for name in table.mechanism]
+    # At small eps a release may not change the best guess; rounding must not choose then.
+    gain = {name: max(without - own, 1e-9) for name, (own, without) in off.items()}
+    return Plan(table.sort_values("absolute_error", ignore_index=True), simplest(gain), float(eps))
 
 
 def check_shares(

@@ -3,6 +3,7 @@
 Example:
   labeldp plan --rows 20000 --classes 5 --eps 1
   labeldp plan --rows 20000 --classes 2 --shares 0.9,0.1 --eps 1
+  labeldp plan --rows 20000 --classes 10 --ordinal --eps 1
   labeldp plan --rows 20000 --pilot pilot.csv --label y --accuracy 0.8
 
 Prints for each mechanism how many bits one release tells of its label and how many true labels all
@@ -35,6 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="your guess of each class's share; it must not come from the labels",
     )
     parser.add_argument(
+        "--ordinal",
+        action="store_true",
+        help="classes are in order, lowest first, and a guess is the worse the further off it is",
+    )
+    parser.add_argument(
         "--pilot", type=Path, metavar="FILE", help="CSV, TSV or Parquet: features, and a label"
     )
     parser.add_argument("--label", metavar="COLUMN", help="the pilot's column of labels")
@@ -45,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Prints the plan."""
-    from labeldp.planning import MOST_CLASSES, check_shares, plan
+    from labeldp.planning import MOST_CLASSES, MOST_ORDERED, check_shares, plan
 
     check_integer("--rows", given.rows, low=1)
     for each in given.eps or ():
@@ -56,17 +62,21 @@ def run(given: argparse.Namespace) -> int:
         raise InputError("--label and --accuracy are for a pilot (give --pilot FILE too)")
     if given.classes is None or given.eps is None or len(given.eps) != 1:
         raise InputError("give --classes and one --eps, or a --pilot")
-    check_integer("--classes", given.classes, low=2, high=MOST_CLASSES)
+    most = MOST_ORDERED if given.ordinal else MOST_CLASSES
+    check_integer("--classes", given.classes, low=2, high=most)
     shares = check_shares("--shares", given.shares, given.classes)
-    print(plan(given.rows, given.classes, given.eps[0], class_shares=shares).text())
+    eps, ordinal = given.eps[0], given.ordinal
+    print(plan(given.rows, given.classes, eps, class_shares=shares, ordinal=ordinal).text())
     return 0
 
 
 def _from_pilot(given: argparse.Namespace) -> int:
     if given.label is None:
         raise InputError("--pilot needs --label, its column of labels")
-    if given.classes is not None or given.shares is not None:
-        raise InputError("a pilot has its own classes and shares (leave --classes, --shares out)")
+    if given.classes is not None or given.shares is not None or given.ordinal:
+        raise InputError(
+            "a pilot has its own classes, and no order (leave --classes, --shares, --ordinal out)"
+        )
     from labeldp.io.tables import TableFile
     from labeldp.models import model_for
     from labeldp.planning import plan

@@ -32,6 +32,7 @@ from labeldp.mechanisms.real_response import RPWithPrior, RROnBins, UnbiasedRand
 from labeldp.mechanisms.response import (
     BlockRR,
     NoPrivacy,
+    OrdinalResponse,
     RandomizedResponse,
     RandomizedResponseWithPrior,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "NoisyMoments",
     "OptimalMechanism",
     "OptimizedUnaryEncoding",
+    "OrdinalResponse",
     "PateFM",
     "RPWithPrior",
     "RROnBins",

@@ -225,6 +225,8 @@ class ClassMechanism(Mechanism[int]):
     """Whether the worst log ratio equals eps (tested to 1e-9) or only stays below it."""
     needs_prior: ClassVar[bool] = False
     """Whether it is of no use without a prior."""
+    needs_order: ClassVar[bool] = False
+    """Whether it takes the classes to be in order, lowest first."""
     identity_at_inf: ClassVar[bool] = True
     """Whether eps=inf reveals the label exactly."""
 

@@ -48,3 +48,24 @@ def test_a_large_eps_has_the_mechanisms_that_can_still_be_drawn(classes, eps):
 def test_a_wrong_value_is_named(changed, named):
     with pytest.raises(InputError, match=named):
         ldp.plan(**{"num_rows": 100, "num_classes": 2, "eps": 1} | changed)
+
+
+def test_a_plan_of_ordered_classes_counts_distances():
+    # Of unordered classes no distance counts; few ordered ones are guessed better from `rr`.
+    assert "ordinal" not in set(ldp.plan(2000, 10, 1.0).table.mechanism)
+    plan, few = (ldp.plan(2000, count, 1.0, ordinal=True) for count in (10, 5))
+    off = plan.table.set_index("mechanism").absolute_error
+    assert (plan.mechanism, few.mechanism) == ("ordinal", "rr")
+    assert off.is_monotonic_increasing and "mechanism" in plan.table and "ordinal" in plan.text()
+    # By hand: two thirds without a release; of three classes at eps=log(4) the guess is the answer
+    # at an end, else the middle.
+    three = ldp.plan(2000, 3, math.log(4), ordinal=True).table.set_index("mechanism")
+    rows = np.array([[4, 2, 1], [1.5, 3, 1.5], [1, 2, 4]])
+    joint = rows / rows.sum(1, keepdims=True) / 3
+    error = (joint * abs(np.arange(3)[:, None] - np.arange(3))).sum()
+    assert three.absolute_error["ordinal"] == pytest.approx(error)
+    assert ldp.plan(2000, 3, 0.1, ordinal=True).mechanism == "rr"  # no release changes the guess
+    with pytest.raises(InputError, match="1000"):
+        ldp.plan(2000, 1001, 1.0, ordinal=True)
+    with pytest.raises(InputError, match="pilot"):
+        ldp.plan(2000, pilot=([[0.0]], [0]), ordinal=True)

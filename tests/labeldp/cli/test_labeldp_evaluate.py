@@ -259,7 +259,7 @@ def test_a_plan_from_a_pilot(survey, capsys):
     assert re.search(r"^ *0.3 +rr", printed, re.M) and "that accuracy needs eps=" in printed
     assert main([*plan[:-1], "0.3", "--accuracy", "0.99"]) == 2
     assert "0.99 is not expected at any eps up to 0.3" in capsys.readouterr().err
-    assert main([*plan, "--classes", "2"]) == 2
+    assert main([*plan, "--classes", "2"]) == 2 == main([*plan, "--ordinal"])
     assert main(["plan", "--rows", "400", "--classes", "2", "--eps", "1,2"]) == 2
     assert main(["plan", "--rows", "400", "--pilot", "pilot.csv"]) == 2
 

@@ -8,7 +8,9 @@ import labeldp.mechanisms
 from labeldp import named_mechanisms
 from labeldp.mechanisms import Rappor
 
-OF_CLASSES = "alibi hadamard local_hashing lp_1st none optimal oue rappor rr subset_selection unary"
+OF_CLASSES = (
+    "alibi hadamard local_hashing lp_1st none optimal ordinal oue rappor rr subset_selection unary"
+)
 OTHERS = (
     "blockrr cube_means exponential_cubes full_cube_means full_exponential_cubes histogram "
     "labeldp_pro laplace local_full noisy_clusters noisy_moments pate_fm rp_with_prior rr_on_bins "

@@ -63,7 +63,7 @@ CONTESTED = 0.8
 """What the two contested classes have together where there are others."""
 NOISES = ("uniform", "pareto", "student")
 TAIL_MARGIN = 0.05
-SIDE = {1: 2**14, 2: 2**7}
+SIDE = {1: 2**14, 2: 2**7, 3: 2**5}
 """Test points along each axis: the midpoints of an even grid, on which risks are averaged."""
 
 
@@ -72,7 +72,7 @@ class HolderData:
     """Uniform features on [0, 1]^d; in one dimension in increasing order, which is public.
 
     Args:
-        dimension: d, 1 or 2. In two dimensions the target is a mean of one function of each.
+        dimension: d, 1 to 3. In several dimensions the target is a mean of one function of each.
         beta: Hölder exponent of the target, in (0, 1].
         target: `weierstrass`, `bumps` or `smooth`.
         n_train: examples per trial.
@@ -90,7 +90,7 @@ class HolderData:
     def __post_init__(self) -> None:
         check_integer("dataset.n_train", self.n_train, low=1)
         check_integer("dataset.trials", self.trials, low=1)
-        check_integer("dataset.dimension", self.dimension, low=1, high=2)
+        check_integer("dataset.dimension", self.dimension, low=1, high=max(SIDE))
         check_integer("dataset.target_seed", self.target_seed, low=0)
         check_number("dataset.beta", self.beta, above=0, high=1)
         check_choice("dataset.target", self.target, TARGETS)

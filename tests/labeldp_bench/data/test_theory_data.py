@@ -49,12 +49,15 @@ def test_rough_targets_are_as_rough_as_they_say(target, smoothness):
     assert slope == pytest.approx(smoothness, abs=0.08)
 
 
-@pytest.mark.parametrize("gamma", [0.5, 2.0])
-def test_margin_has_the_stated_exponent(gamma):
+@pytest.mark.parametrize(
+    ("gamma", "dimension", "most"), [(0.5, 1, 0.2), (2.0, 1, 0.2), (0.5, 3, 0.02), (2.0, 3, 0.2)]
+)
+def test_margin_has_the_stated_exponent(gamma, dimension, most):
     # The exponents of table I contain gamma.
-    law = classification(gamma=gamma, beta=0.5).probabilities(classification().test_points)
+    data = classification(gamma=gamma, beta=0.5, dimension=dimension)
+    law = data.probabilities(data.test_points)
     margin = (law[:, 0] - law[:, 1]).abs()
-    mass = [float((margin <= t).double().mean()) for t in (0.05, 0.2)]
+    mass = [float((margin <= t).double().mean()) for t in (most / 4, most)]
     assert math.log(mass[1] / mass[0]) / math.log(4) == pytest.approx(gamma, rel=0.25)
 
 

@@ -117,6 +117,27 @@ def exponents(problem: Problem) -> tuple[float, float]:
     return -risk_power * power, -risk_power * power * (1 if problem.trust == "central" else 2)
 
 
+def lower_bound(problem: Problem) -> float:
+    """Returns the lower bound on the excess risk with 1 in place of its constants.
+
+    The theorems state none: they are some functions of the constants of assumption 1. Local bounds
+    with a p-th moment hold for small eps.
+
+    Source: Zhao et al. (2025), theoretical_limits, theorems 1, 5, 9 (local) and 3, 7, 11 (central),
+    the latter with equation 32 for whole examples; `none` and `local_full` are cited there.
+
+    >>> round(lower_bound(Problem("regression", "central", 10_000, 0.01, dimension=1, beta=0.5)), 4)
+    0.0564
+    """
+    free = problem.num_examples ** exponents(replace(problem, trust="none"))[0]
+    if problem.trust == "none":
+        return free
+    eps = problem.eps if problem.trust == "central" else min(problem.eps, 1.0)
+    in_n, in_eps = exponents(problem)
+    private = problem.num_examples**in_n * eps**in_eps
+    return free + private if problem.trust == "central" else max(free, private)
+
+
 ADDS_UP = ("plain", "bce", "squared")
 TUNINGS = ("auto", "theory", "fixed")
 MOST_DIMENSIONS = 2

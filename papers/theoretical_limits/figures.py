@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from labeldp_bench.records.record import Records
@@ -20,9 +19,10 @@ TRUSTS = {
 
 
 def draw_exponents(table: ExponentTable, records: Records) -> Figure | None:
-    """Returns measured over predicted exponents of Table I; None while no slope is known.
+    """Returns how far measured slopes lie from the exponents; None while no slope is known.
 
-    Marks are filled for the tuning of the theorem, and open for the best of the grid.
+    A place for each slope, in groups of one exponent. Marks are filled for the tuning of the
+    theorem, and open for the best of the grid.
     """
     rows = table.rows(records)
     trusts = {(one.name, one.against): one.trust for one in table.drawn}
@@ -30,43 +30,51 @@ def draw_exponents(table: ExponentTable, records: Records) -> Figure | None:
     if rows.empty:
         return None
     rows = rows.assign(trust=[trusts[place] for place in zip(rows.cell, rows.against, strict=True)])
+    rows = rows.sort_values(["predicted", "trust", "cell", "against"], kind="stable")
+    exponent = rows.predicted.round(3)
+    # One place on for each slope, and one more between groups.
+    moves = rows[["cell", "against"]].ne(rows[["cell", "against"]].shift()).any(axis=1)
+    place = moves.cumsum() + exponent.ne(exponent.shift()).cumsum()
     figure, ((axes,),) = plotting.new_figure(1, height=5.4)
-    figure.set_size_inches(7.2, 5.6)
-    both, tolerance = rows[["predicted", "measured"]], table.tolerance
-    ends = np.array([both.min().min() - 0.06, both.max().max() + 0.06])
-    axes.plot(ends, ends, color=plotting.BLACK, lw=1)
-    axes.fill_between(
-        ends, ends - tolerance, ends + tolerance, color=plotting.GREY, alpha=0.15, lw=0
-    )
+    figure.set_size_inches(10.5, 6.2)
+    tolerance = table.tolerance
+    axes.axhspan(-tolerance, tolerance, color=plotting.GREY, alpha=0.15, lw=0)
+    axes.axhline(0, color=plotting.BLACK, lw=1)
+    bend = rows.bound_slope - rows.predicted
+    axes.hlines(bend, place - 0.45, place + 0.45, color=plotting.BLACK, lw=1.6, label="lower bound")
     for trust, (name, mark, colour) in TRUSTS.items():
-        for tuning, shift, inside in (("theory", -0.004, colour), ("best", 0.004, "white")):
+        for tuning, shift, inside in (("theory", -0.18, colour), ("best", 0.18, "white")):
             part = rows[(rows.trust == trust) & (rows.tuning == tuning)]
             if len(part):
                 axes.errorbar(
-                    part.predicted + shift,
-                    part.measured,
+                    place[part.index] + shift,
+                    part.measured - part.predicted,
                     [part.measured - part.low, part.high - part.measured],
                     label=f"{name}, {tuning}",
                     fmt=mark,
-                    ms=6,
+                    ms=3,
                     color=colour,
                     mfc=inside,
+                    mew=0.8,
                     lw=1.2,
+                    capsize=2,
                 )
-    axes.set_xlim(*ends)
-    axes.set_ylim(*ends)
+    axes.set_xticks(
+        place.groupby(exponent).mean(), [f"{x:g}" for x in sorted(set(exponent))], fontsize=8
+    )
     axes.set_xlabel("exponent of the theorem")
-    axes.set_ylabel("measured slope")
-    axes.legend(fontsize=8, loc="upper left", frameon=False)
+    axes.set_ylabel("measured slope - exponent")
+    axes.legend(fontsize=8, loc="upper right", frameon=False, ncols=2)
     tuned = rows[rows.tuning == "theory"]
     inside = tuned.predicted.between(tuned.low, tuned.high)
     plotting.title_and_caption(
         figure,
         f"{tuned.agrees.eq('yes').sum()} of {len(tuned)} measured slopes agree with their "
         f"exponent; {inside.sum()} of {len(tuned)} intervals hold it",
-        f"Filled: the theorem's tuning, which the title counts; open: the best of the grid, beside "
-        f"it. A slope agrees if its 95 % interval (bar) holds the exponent, or if it is within "
-        f"{tolerance:g} of it (grey).",
+        f"A place for each slope. Filled: the theorem's tuning, which the title counts; open: the "
+        f"best of a grid. A slope agrees if its 95 % interval (bar) holds the exponent (line), or "
+        f"if it is within {tolerance:g} of it (grey). Dash: the slope of the theorem's lower "
+        f"bound over the same points, with 1 for its constants.",
     )
     return figure
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from labeldp_bench.learners.averages import Problem, clip, exponents, side
+from labeldp_bench.learners.averages import Problem, clip, exponents, lower_bound, side
 from papers.reproduce import load_table
 from papers.theoretical_limits.figures import draw_exponents
 from papers.theoretical_limits.table1 import ExponentTable, fit_slope, is_theory
@@ -34,6 +34,22 @@ def problem(trust, task="regression", moment=None, **changes):
 def test_exponents_of_table_one(case, in_n, in_eps):
     # Golden values worked out by hand (docs/theory.md).
     assert exponents(case) == pytest.approx((in_n, in_eps))
+
+
+@pytest.mark.parametrize(
+    ("case", "bound"),
+    [
+        (problem("local", "classification", num_examples=1e6, eps=0.1), 1e4 ** (-2 / 3)),
+        (problem("local", num_examples=1e6, eps=7.0), 1e6 ** (-2 / 3)),  # no better than eps=1
+        (problem("central", num_examples=1e6, eps=1e-3), 1e6 ** (-2 / 3) + 1e-3),
+        (problem("central", num_examples=1e6, eps=10.0), 1e6 ** (-2 / 3) + 1e-7),
+        (problem("local", moment=2.0, num_examples=1e6, eps=1.0), 1e6 ** (-2 / 5)),
+        (problem("none", "classification", num_examples=1e6, gamma=2.0, beta=0.5), 1e6 ** (-3 / 4)),
+    ],
+)
+def test_lower_bounds(case, bound):
+    # Golden values by hand: all terms of a theorem count, and local eps beyond 1 is worth 1.
+    assert lower_bound(case) == pytest.approx(bound)
 
 
 @pytest.mark.parametrize("trust", ["none", "local", "central", "local_full"])
@@ -102,6 +118,12 @@ def test_table_of_exponents_from_made_up_records():
     assert round(pooled.over_functions_half_width, 4) == round(2.7764 * 0.5**0.5 / 10, 4)
     assert rows.functions.notna().sum() == 1 and "± 0.196 (5)" in table.markdown(rows)
     assert "-0.667" in table.markdown(rows)
+    local = judged[(judged.theorem == "5") & (judged.tuning == "theory")]
+    assert len(local) and (local.bound_slope - local.predicted).abs().max() < 1e-9
+    first = local[local.against == "N at eps=2"].iloc[0]  # its made-up risks are the rate itself
+    assert first.least_risk_over_bound == pytest.approx(1) == first.most_risk_over_bound
+    bent = judged[(judged.theorem == "3") & judged.against.str.startswith("eps")]
+    assert (bent.bound_slope > bent.predicted + 0.1).all()  # the first term is not small there
     empty = table.rows({})
     assert empty.measured.isna().all() and "0 of" in table.markdown(empty)
     drawn = draw_exponents(table, records)

@@ -63,8 +63,12 @@ CONTESTED = 0.8
 """What the two contested classes have together where there are others."""
 NOISES = ("uniform", "pareto", "student")
 TAIL_MARGIN = 0.05
-SIDE = {1: 2**14, 2: 2**7, 3: 2**5}
-"""Test points along each axis: the midpoints of an even grid, on which risks are averaged."""
+SIDE = {1: 2**14, 2: 127, 3: 41}
+"""Test points along each axis: the midpoints of an even grid, on which risks are averaged.
+
+Primes in several dimensions: cosines of frequency 2^j beyond a side of 2^m are constant on it, and
+where cubes divide the side, points lie at their centres.
+"""
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,14 @@ def test_margin_has_the_stated_exponent(gamma, dimension, most):
     assert math.log(mass[1] / mass[0]) / math.log(4) == pytest.approx(gamma, rel=0.25)
 
 
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_risks_see_the_roughness_of_the_target(dimension):
+    # Waves that are constant on the test points would be no bias of a cube.
+    axis = regression(dimension=dimension).test_points[:, -1].unique()
+    for level in range(1, 13):
+        assert (2 * math.pi * 2**level * axis).cos().std() > 0.6, level
+
+
 @pytest.mark.parametrize("num_classes", [2, 10])
 def test_labels_follow_the_stated_law(num_classes):
     # The excess risk would be that of another problem.

@@ -32,11 +32,11 @@ def draw_exponents(table: ExponentTable, records: Records) -> Figure | None:
     rows = rows.assign(trust=[trusts[place] for place in zip(rows.cell, rows.against, strict=True)])
     rows = rows.sort_values(["predicted", "trust", "cell", "against"], kind="stable")
     exponent = rows.predicted.round(3)
-    # One place on for each slope, and one more between groups.
+    # One place on for each slope, and two more between groups.
     moves = rows[["cell", "against"]].ne(rows[["cell", "against"]].shift()).any(axis=1)
-    place = moves.cumsum() + exponent.ne(exponent.shift()).cumsum()
+    place = moves.cumsum() + 2 * exponent.ne(exponent.shift()).cumsum()
     figure, ((axes,),) = plotting.new_figure(1, height=5.4)
-    figure.set_size_inches(10.5, 6.2)
+    figure.set_size_inches(11, 6.2)
     tolerance = table.tolerance
     axes.axhspan(-tolerance, tolerance, color=plotting.GREY, alpha=0.15, lw=0)
     axes.axhline(0, color=plotting.BLACK, lw=1)
@@ -63,7 +63,7 @@ def draw_exponents(table: ExponentTable, records: Records) -> Figure | None:
         place.groupby(exponent).mean(), [f"{x:g}" for x in sorted(set(exponent))], fontsize=8
     )
     axes.set_xlabel("exponent of the theorem")
-    axes.set_ylabel("measured slope - exponent")
+    axes.set_ylabel("measured slope less exponent")
     axes.legend(fontsize=8, loc="upper right", frameon=False, ncols=2)
     tuned = rows[rows.tuning == "theory"]
     inside = tuned.predicted.between(tuned.low, tuned.high)

@@ -4,6 +4,7 @@ It is all that anybody may learn of them.
 """
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -329,6 +330,13 @@ class Release:
                 "releases must be different, got one twice (take it once; answers of two people "
                 "who said the same need a source= for each)"
             )
+        drawn = [each for each in given if each.manifest.noise == "seeded" and each.eps < np.inf]
+        for one, other in itertools.combinations(drawn, 2):
+            if one.mechanism == other.mechanism and torch.equal(one.messages, other.messages):
+                raise InputError(
+                    "releases must have noise of their own, got the same outputs by a seed twice "
+                    "(give each another seed=)"
+                )
         ids = [each.row_ids.astype(str) for each in given]
         for own in ids:
             for lost in np.setxor1d(own, ids[0], assume_unique=True)[:1]:
@@ -342,9 +350,7 @@ class Release:
             [each.class_mechanism for each in given], [each.outputs for each in given]
         )
         inside = {name for each in about for name in each.counted}
-        spent = [
-            each.spent for each in given if not inside.issuperset(each.manifest.release.split())
-        ]
+        spent = [each.spent for each in given if not inside >= set(each.manifest.release.split())]
         manifest = replace(
             first.manifest,
             name=" + ".join(each.name for each in about),

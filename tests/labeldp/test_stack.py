@@ -22,7 +22,9 @@ AS_IS = designs.identity(["no", "yes"])
 
 def test_likelihoods_add_whatever_was_released():
     names = [name for name, kind in CLASS_MECHANISMS.items() if kind.private]
-    all_of_them = [ldp.privatize(Y[:40], CLASSES, 1.0, name, seed=0) for name in names]
+    all_of_them = [
+        ldp.privatize(Y[:40], CLASSES, 1.0, name, seed=seed) for seed, name in enumerate(names)
+    ]
     found = ldp.Release.stack(all_of_them)
     expected = sum(each.log_likelihood() for each in all_of_them)
     assert found.log_likelihood() == pytest.approx(expected, abs=1e-12)
@@ -115,6 +117,7 @@ def test_two_annotators_may_say_the_same():
         ([ONE, Y], "two releases or more"),
         ([ONE, ONE], "one twice.*source="),
         ([BOTH, TWO], "one twice"),
+        ([ONE, ldp.privatize(Y, CLASSES, 1.0, "rr", seed=1)], "noise of their own.*seed="),
         ([ONE, TWO[:-1]], "only one has row 899"),
         ([ONE[:-1], TWO], "only one has row 899"),
         ([ONE[:9], TWO[9:18]], "of the same rows"),

@@ -84,13 +84,17 @@ class Design:
         if self.classes:
             return self
         names = list(answers)
-        if not wrong_class_names(names):  # which `identity` refuses
-            names = sorted({*names}, key=class_key)
-            if len(names) < 2:
-                raise InputError(
-                    "labels must be of two classes at least, got one class or none (where others "
-                    "may occur, give identity(classes))"
-                )
+        if wrong := wrong_class_names(names):  # which is not shown, as it may be a true label
+            raise InputError(
+                f"labels must be texts or finite numbers, got {type(wrong[0]).__name__} (give "
+                "another form of them, such as y.astype(str))"
+            )
+        names = sorted({*names}, key=class_key)
+        if len(names) < 2:
+            raise InputError(
+                "labels must be of two classes at least, got one class or none (where others "
+                "may occur, give identity(classes))"
+            )
         return identity(names)
 
     def manifest(self, unit: Unit | None = None, **about: Any) -> Manifest:

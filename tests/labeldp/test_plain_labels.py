@@ -1,5 +1,6 @@
 """Arrays of labels that others randomised, or nobody: models and metrics that are told how."""
 
+import re
 from functools import partial
 
 import numpy as np
@@ -150,7 +151,7 @@ def test_a_release_of_labels_as_they_are(tmp_path):
         (lambda: PLAIN.fit(X[:3], ["no", "yes"]), "3 rows of features, but 2"),
         (lambda: PLAIN.fit(X[:3], ["no"] * 3), r"two classes.*identity\(classes\)"),
         (lambda: PLAIN.fit(X, X[:, 0]), "continuous.*LabelDPRegressor"),
-        (lambda: PLAIN.fit(X[:2], np.array([["a"], ["b", "c"]], object)), "classes must be"),
+        (lambda: PLAIN.fit(X[:2], [pd.Timestamp("2001-02-03")] * 2), "or finite numbers, got Time"),
         (lambda: ldp.LabelDPRegressor(design=VENDOR).fit(X, SAID), "identity.*got table"),
         (lambda: ldp.LabelDPRegressor(design=AS_IS).fit(X, SAID), "must be numbers"),
         (lambda: ldp.LabelDPRegressor(design=AS_IS).fit(X[:2], [1, np.inf]), "row 1.*no finite"),
@@ -160,4 +161,4 @@ def test_a_release_of_labels_as_they_are(tmp_path):
 def test_what_fits_no_design_is_refused_unseen(use, said):
     with pytest.raises(InputError, match=said) as caught:
         use()
-    assert "maybe" not in str(caught.value) and "\n" not in str(caught.value)
+    assert not re.search("maybe|2001|\\n", str(caught.value))

@@ -69,6 +69,8 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
+    design: Design | None = None  # of files until Nov 2026, which have none
+
     def __init__(
         self,
         estimator: Any = None,
@@ -152,7 +154,6 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Takes what a file holds; refuses what an older version fitted to unsorted classes."""
-        state = {"design": None, **state}  # until Nov 2026 there was none
         classes = state["classes_"].tolist() if "classes_" in state else []
         if classes != sorted(classes, key=class_key):
             raise InputError(

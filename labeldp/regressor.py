@@ -32,6 +32,8 @@ class LabelDPRegressor(RegressorMixin, BaseEstimator):
         model_: what was fitted.
     """
 
+    design: Design | None = None  # of files until Nov 2026, which have none
+
     def __init__(self, estimator: Any = None, *, design: Design | None = None) -> None:
         self.estimator = estimator
         self.design = design

@@ -91,8 +91,8 @@ def refuse_fitted_rows(model: Any, release: Release) -> None:
     seen = [each["fitted_rows_"] for each in held if "fitted_rows_" in each]
     if not seen:  # a model of another library: its user knows what it was fitted to
         return
-    is_seen = np.isin(keys_of(release), np.concatenate(seen)).reshape(-1, len(release))
-    shared = int(is_seen.any(0).sum())
+    is_seen = np.isin(keys_of(release), np.concatenate(seen))
+    shared = int(is_seen.reshape(-1, max(1, len(release))).any(0).sum())
     if shared:
         raise InputError(
             f"{shared:,} of {len(release):,} rows were used in the fit, which says nothing of new "
@@ -199,8 +199,9 @@ def check_release(
     if not isinstance(release, Release):
         raise InputError(
             f"{asked} takes a release as its second argument, got {type(release).__name__}: true "
-            "labels are not for training (make a release by labeldp.privatize; of labels that were "
-            "randomised elsewhere, say how by design=)"
+            "labels are not for training (make a release by labeldp.privatize; labels that were "
+            "randomised elsewhere become one by Release.from_answers, and models with design= fit "
+            "and score them)"
         )
     if bool(release.classes) == of_numbers:
         other = (

@@ -12,6 +12,8 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import labeldp as ldp
 from labeldp.support.validate import InputError
@@ -123,11 +125,19 @@ def test_rows_of_pandas_belong_together_by_their_index():
     assert twice.predict_proba(X) == pytest.approx(expected, abs=1e-3)
 
 
-def test_a_model_of_an_older_file_has_no_design():
-    old = {key: value for key, value in vars(clone(CLF)).items() if key != "design"}
-    model = ldp.LabelDPClassifier.__new__(ldp.LabelDPClassifier)
-    model.__setstate__(old)
-    assert model.design is None
+@pytest.mark.parametrize("kind", [ldp.LabelDPClassifier, ldp.LabelDPRegressor])
+def test_a_model_of_an_older_file_has_no_design(kind):
+    model = kind.__new__(kind)
+    model.__setstate__({key: value for key, value in vars(kind()).items() if key != "design"})
+    assert clone(model).design is None
+
+
+def test_a_pipeline_is_refused_the_rows_of_its_fit():
+    model = make_pipeline(StandardScaler(), clone(PLAIN)).fit(X[FIT], TRUE[FIT])
+    with pytest.raises(InputError, match="4,000 of 4,000 rows were used in the fit"):
+        ldp.metrics.accuracy(TRUE[FIT], model, X=X[FIT], design=AS_IS)
+    with pytest.raises(ValueError, match="0 sample"):
+        ldp.metrics.accuracy(RELEASE[:0], model, X=X[:0])
 
 
 def test_a_release_of_labels_as_they_are(tmp_path):

@@ -1,6 +1,7 @@
 """The likelihood of a release as a loss, for training loops and boosters of other libraries."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,11 +45,11 @@ class MarginalLoss(nn.Module):
         check_classes_released(release)
         self.release = release
         self.reduction = check_choice("reduction", reduction, ("mean", "sum", "none"))
-        self._targets: Callable[[Tensor], Tensor] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns what a pickle holds: the release, without the likelihoods that follow from it."""
-        return {**vars(self), "release": self.release[:], "_targets": None}
+        own = {name: each for name, each in vars(self).items() if name != "_targets_of"}
+        return {**own, "release": self.release[:]}
 
     def forward(self, logits: Tensor, rows: Tensor) -> Tensor:
         """Returns the loss of some rows: a number, or (B,) if `reduction` is `none`.
@@ -93,16 +94,13 @@ class MarginalLoss(nn.Module):
         `lightgbm.train({"objective": loss.objective}, data)`. With two classes leave `num_class`
         out: a score is then the log-odds of `release.classes[1]`. With more, `num_class` is K.
 
-        The second derivative is p (1 - p) - q (1 - q), p the model's probability and q the
-        posterior, which joins it with the release. It is negative where these disagree, so the
-        curvature is its first part only, that of EM's bound on the loss (and twice that for (N, K)
-        scores, which is no less than the whole matrix diag(p) - p p'). So steps stay short, and
-        the less a release tells of a label, the more rounds it takes.
+        The second derivative may be negative, so the curvature is that of EM's bound on the loss,
+        p (1 - p) of the model's probability p (twice that for (N, K) scores, which is no less than
+        the whole matrix diag(p) - p p'). The less a release tells, the more rounds it takes.
 
         Args:
             scores: raw ones, (N, K), or (N,) of two classes, in the order of the release.
-            data: `xgboost.DMatrix` or `lightgbm.Dataset` of the same rows. Its weights count; it
-                needs no labels.
+            data: `xgboost.DMatrix` or `lightgbm.Dataset` of the same rows. Its weights count.
 
         Returns:
             Two arrays, float64, of the shape of `scores`.
@@ -130,9 +128,9 @@ class MarginalLoss(nn.Module):
         mean = float(np.average(LIKELIHOOD(logits, targets).numpy(), weights=weights))
         return ("marginal_loss", mean, *([] if hasattr(data, "num_row") else [False]))
 
-    def _targets_of(self, rows: Tensor) -> Tensor:
-        self._targets = self._targets or targets_of(self.release, LIKELIHOOD)
-        return self._targets(rows)
+    @cached_property
+    def _targets_of(self) -> Callable[[Tensor], Tensor]:
+        return targets_of(self.release, LIKELIHOOD)
 
     def _checked(self, scores: ArrayLike, data: Any) -> tuple[Tensor, Tensor, NDArray[np.float64]]:
         """Returns logits, float64 (N, K), targets and weights of all rows."""

@@ -122,16 +122,16 @@ def plan(
     told = information_by_mechanism(num_classes, eps, shares, ordinal)
     rows = [[name, each.bits, num_rows * each.share] for name, each in told.items()]
     table = pd.DataFrame(rows, columns=["mechanism", "bits_per_label", "effective_labels"])
-    table = table.sort_values("bits_per_label", ascending=False).reset_index(drop=True)
-    if not ordinal:
-        return Plan(table, simplest({name: each.bits for name, each in told.items()}), float(eps))
-    off = {
-        name: absolute_error(class_mechanism(name, eps, {}), num_classes, shares) for name in told
-    }
-    table["absolute_error"] = [off[name][0] for name in table.mechanism]
-    # At small eps a release may not change the best guess; rounding must not choose then.
-    gain = {name: max(without - own, 1e-9) for name, (own, without) in off.items()}
-    return Plan(table.sort_values("absolute_error", ignore_index=True), simplest(gain), float(eps))
+    table = table.sort_values("bits_per_label", ascending=False, ignore_index=True)
+    worth = {name: each.bits for name, each in told.items()}
+    if ordinal:
+        made = {name: class_mechanism(name, eps, {}) for name in told}
+        off = {name: absolute_error(each, num_classes, shares) for name, each in made.items()}
+        table["absolute_error"] = [off[name][0] for name in table.mechanism]
+        table = table.sort_values("absolute_error", ignore_index=True)
+        # At small eps a release may not change the best guess; rounding must not choose then.
+        worth = {name: max(without - own, 1e-9) for name, (own, without) in off.items()}
+    return Plan(table, simplest(worth), float(eps))
 
 
 def check_shares(

@@ -9,8 +9,8 @@ FILE holds features for a model of `labeldp fit`, or the predictions of any othe
 `predicted` with the class, or a column p_NAME with the probability of each class NAME, or both. Its
 rows must be ones that the model was not fitted to: fit it to a part of the rows, and evaluate it on
 the others. Needs no true label and spends no privacy. Prints every metric with its 95 % interval,
-and writes a picture: calibration and ROC curves, with the interval at each point. Of two files of
-predictions it prints the difference, with the interval of the pairs.
+and writes a picture: calibration and ROC curves, with the interval at each point. Of two files it
+prints the difference, and writes no picture.
 """
 
 import argparse
@@ -71,6 +71,4 @@ def run(given: argparse.Namespace) -> int:
         print(f"wrote {given.out}")
     elif given.other is None:
         print("no AUC, log loss, calibration or picture: these need columns p_NAME")
-    else:
-        print("no picture: it shows one model")
     return 0

@@ -188,7 +188,7 @@ class RandomizedResponse(LabelMechanism):
 
 
 MOST_ORDERED = 1000
-"""Classes of ordered labels; more have a table of too many entries, and are numbers."""
+"""Classes of ordered labels; more have too large a table (release them as numbers)."""
 
 
 @dataclass(frozen=True)
@@ -211,12 +211,7 @@ class OrdinalResponse(LabelMechanism):
 
     def transition_matrix(self, num_classes: int, prior: Prior = None) -> Tensor:
         """Returns float64 (K, K), row = true label; the prior plays no role."""
-        check_integer("num_classes", num_classes, low=2)
-        if num_classes > MOST_ORDERED:
-            raise InputError(
-                f"ordinal needs num_classes <= {MOST_ORDERED}, got {num_classes} (release them as "
-                "numbers, with bounds)"
-            )
+        check_integer("num_classes of ordinal", num_classes, low=2, high=MOST_ORDERED)
         places = torch.arange(num_classes, dtype=torch.float64)
         apart = (places[:, None] - places).abs() / (num_classes - 1)
         # At eps=inf the diagonal would be NaN.

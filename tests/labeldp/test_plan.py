@@ -56,7 +56,7 @@ def test_a_plan_of_ordered_classes_counts_distances():
     plan, few = (ldp.plan(2000, count, 1.0, ordinal=True) for count in (10, 5))
     off = plan.table.set_index("mechanism").absolute_error
     assert (plan.mechanism, few.mechanism) == ("ordinal", "rr")
-    assert off.is_monotonic_increasing and "mechanism" in plan.table and "ordinal" in plan.text()
+    assert off.is_monotonic_increasing and "ordinal" in plan.text()
     # By hand: two thirds without a release; of three classes at eps=log(4) the guess is the answer
     # at an end, else the middle.
     three = ldp.plan(2000, 3, math.log(4), ordinal=True).table.set_index("mechanism")
@@ -67,5 +67,3 @@ def test_a_plan_of_ordered_classes_counts_distances():
     assert ldp.plan(2000, 3, 0.1, ordinal=True).mechanism == "rr"  # no release changes the guess
     with pytest.raises(InputError, match="1000"):
         ldp.plan(2000, 1001, 1.0, ordinal=True)
-    with pytest.raises(InputError, match="pilot"):
-        ldp.plan(2000, pilot=([[0.0]], [0]), ordinal=True)

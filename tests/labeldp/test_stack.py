@@ -29,26 +29,7 @@ def test_likelihoods_add_whatever_was_released():
     expected = sum(each.log_likelihood() for each in all_of_them)
     assert found.log_likelihood() == pytest.approx(expected, abs=1e-12)
     assert found[::-2].log_likelihood() == pytest.approx(expected[::-2], abs=1e-12)
-    twice = ldp.Release.stack([ldp.Release.stack(all_of_them[:3]), *all_of_them[3:]])
-    assert twice.log_likelihood() == pytest.approx(expected, abs=1e-12)
     assert found.classes == [0, 1, 2] and found.eps == len(names)
-
-
-def test_two_designs_are_the_one_of_their_pairs_of_answers():
-    first, second = designs.warner(0.7), designs.unrelated_question(0.6, 0.3)
-    pairs = [np.outer(*rows).ravel() for rows in zip(first.table, second.table, strict=True)]
-    answers = STREAM.integers(0, 2, (2, 900))
-    names = np.array(["no", "yes"])
-    parts = [ldp.Release.from_answers(names[said], each)
-             for said, each in zip(answers, (first, second), strict=True)]  # fmt: skip
-    stack = ldp.Release.stack(parts)
-    joint = designs.table(pairs, answers=range(4))
-    one = ldp.Release.from_answers(answers[0] * 2 + answers[1], joint)
-    assert stack.eps == pytest.approx(one.eps)
-    fitted = [ldp.LabelDPClassifier(penalty=0.01).fit(X, each) for each in (stack, one, parts[0])]
-    by_stack, by_pairs, by_first = (each.predict_proba(X) for each in fitted)
-    assert by_stack == pytest.approx(by_pairs, abs=1e-6)
-    assert np.abs(by_stack - by_first).max() > 0.01
 
 
 def test_estimates_are_unbiased_and_nearer_than_those_of_the_best_part():
@@ -91,14 +72,11 @@ def test_what_was_spent_adds_up_once():
 
 
 def test_rows_are_matched_by_their_ids():
-    ids = [f"p{row}" for row in range(900)]
-    other = ldp.privatize(Y, CLASSES, 1.0, "rappor", row_ids=ids, seed=5)
-    mixed = other[STREAM.permutation(900)]
-    found = ldp.Release.stack([NAMED, mixed])
-    assert found.row_ids.tolist() == ids
-    assert np.array_equal(
-        found.log_likelihood(), ldp.Release.stack([NAMED, other]).log_likelihood()
-    )
+    other = ldp.privatize(Y, CLASSES, 1.0, "rappor", row_ids=NAMED.row_ids, seed=5)
+    found = ldp.Release.stack([NAMED, other[STREAM.permutation(900)]])
+    expected = NAMED.log_likelihood() + other.log_likelihood()
+    assert found.row_ids.tolist() == NAMED.row_ids.tolist()
+    assert found.log_likelihood() == pytest.approx(expected)
 
 
 def test_two_annotators_may_say_the_same():
@@ -114,17 +92,12 @@ def test_two_annotators_may_say_the_same():
     [
         (ONE, "a list of releases"),
         ([ONE], "two releases or more"),
-        ([ONE, Y], "two releases or more"),
         ([ONE, ONE], "one twice.*source="),
         ([BOTH, TWO], "one twice"),
         ([ONE, ldp.privatize(Y, CLASSES, 1.0, "rr", seed=1)], "noise of their own.*seed="),
         ([ONE, TWO[:-1]], "only one has row 899"),
-        ([ONE[:-1], TWO], "only one has row 899"),
-        ([ONE[:9], TWO[9:18]], "of the same rows"),
         ([NAMED, TWO], "same kind of row ids.*row_ids="),
         ([ONE, ldp.privatize(Y, [0, 1, 2, 3], 1.0, seed=0)], r"same classes, got \[0, 1, 2\] and"),
-        ([ONE, NUMBERS], r"\[0, 1, 2\] and numbers"),
-        ([NUMBERS, NUMBERS], "one twice"),
         ([NUMBERS, OTHERS], "got one of numbers"),
         ([ONE, ldp.privatize(Y, CLASSES, 1.0, persons=Y, seed=0)], "same persons"),
         ([ldp.Release.from_answers(said, AS_IS) for said in (["no", "yes"], ["no", "no"])],

@@ -10,7 +10,6 @@ from scipy.stats import binom, binomtest
 import labeldp as ldp
 from labeldp.estimates import possible_values, share_with_interval, unbiased_labels
 from labeldp.named_mechanisms import CLASS_MECHANISMS
-from labeldp.support.validate import InputError
 
 
 class Constant:
@@ -31,16 +30,6 @@ def test_estimates_of_labels_are_unbiased(name):
     found = unbiased_labels(release)
     error = found.std(0) / 100
     assert (np.abs(found.mean(0) - [0.6, 0.3, 0.1]) < 4 * error).all()
-
-
-def test_rows_of_the_fit_are_refused():
-    stream = np.random.default_rng(0)
-    X, y = stream.normal(size=(300, 2)), stream.integers(0, 2, 300)
-    release = ldp.privatize(y, classes=[0, 1], eps=4.0, seed=0)
-    clf = ldp.LabelDPClassifier(penalty=0.1).fit(X[:200], release[:200])
-    with pytest.raises(InputError, match="50 of 150 rows were used in the fit"):
-        ldp.estimate_accuracy(clf, X[150:], release[150:])
-    assert 0 <= ldp.estimate_accuracy(clf, X[200:], release[200:]).value <= 1
 
 
 def test_intervals_hold_as_often_as_they_say():

@@ -125,25 +125,6 @@ def test_data_frames():
     )
 
 
-def test_a_frame_in_another_order_is_refused():
-    # Every row would learn the label of another one.
-    names = [f"p{n}" for n in range(150)]
-    release = ldp.privatize(
-        Y, classes=[0, 1, 2], eps=3.0, mechanism="subset_selection", row_ids=names, seed=0
-    )
-    frame = pd.DataFrame(X, index=names)
-    mixed = frame.sample(frac=1, random_state=0)
-    clf = ldp.LabelDPClassifier(penalty=0.01)
-    with pytest.raises(InputError, match=r"row 0 is p\d+ in X and p0 in the release") as caught:
-        clf.fit(mixed, release)
-    assert "\n" not in str(caught.value)
-    own = clf.fit(mixed.loc[release.row_ids], release)
-    with pytest.raises(InputError, match="another order"):
-        ldp.released_accuracy(own, mixed, release)
-    clf.fit(frame.reset_index(drop=True), release)  # an index that says nothing
-    clf.fit(frame.set_index(np.arange(150)[::-1] + 7), release)
-
-
 @pytest.mark.parametrize("classes", [["no", "yes"], [1, 2], [1, 0], [False, True]])
 def test_class_weights_go_by_name(classes):
     # Numbers of classes were swapped where classes are [1, 0], and names were a riddle.
@@ -249,22 +230,6 @@ def test_refuses_what_is_no_release():
         ldp.LabelDPClassifier("tree").fit(X, RELEASE)
 
 
-def test_marginal_likelihood_beats_the_plain_loss():
-    # With 85 % of the labels of the rare class changed, plain training forgets it.
-    stream = np.random.default_rng(0)
-    features = stream.normal(size=(4000, 2))
-    labels = (features[:, 0] > 1.2).astype(int)
-    release = ldp.privatize(labels, classes=[0, 1], eps=1.0, mechanism="rr", seed=0)
-    rare = labels == 1
-    found = {
-        loss: ldp.LabelDPClassifier(loss=loss, penalty=1e-3)
-        .fit(features, release)
-        .predict(features)
-        for loss in ("plain", "marginal")
-    }
-    assert (found["marginal"][rare] == 1).mean() > 0.6 > (found["plain"][rare] == 1).mean()
-
-
 def test_regressor():
     stream = np.random.default_rng(0)
     features = stream.normal(size=(5000, 3))
@@ -321,12 +286,6 @@ def test_classes_may_be_texts_and_numbers():
         model = ldp.LabelDPClassifier(estimator).fit(X[::2], release[::2])
         assert model.classes_.tolist() == names
         assert ldp.estimate_accuracy(model, X[1::2], release[1::2]).high > 0.7
-
-
-def test_sparse_features_go_to_the_estimator():
-    sparse = scipy.sparse.csr_matrix(X)
-    model = ldp.LabelDPClassifier(LogisticRegression(), max_rounds=2).fit(sparse, RELEASE)
-    assert (model.predict(sparse) == model.predict(X)).all()
 
 
 def test_penalties_of_numpy_are_taken():
@@ -394,7 +353,9 @@ def test_a_frame_of_other_rows_is_refused():
     ids = [f"p{number}" for number in range(60)]
     release = ldp.privatize([0, 1] * 30, [0, 1], 6.0, row_ids=ids, seed=0)
     X = pd.DataFrame({"x": [0.0, 1.0] * 30}, index=ids)
-    ldp.LabelDPClassifier().fit(X, release)
+    fitted = ldp.LabelDPClassifier().fit(X, release)
+    with pytest.raises(InputError, match="another order"):
+        ldp.released_accuracy(fitted, X[::-1], release)
     ldp.LabelDPClassifier().fit(X.reset_index(drop=True), release)  # counted: by position
     counted = ldp.privatize([0, 1] * 30, [0, 1], 6.0, row_ids=range(1, 61), seed=0)
     table = X.reset_index(drop=True)  # parts of it have other whole numbers than the release

@@ -62,15 +62,9 @@ def test_differences_of_arrays_are_those_of_releases():
         assert compare(accuracy, labels, *other, **told) == compare(accuracy, RELEASE, *other)
 
 
-def test_of_labels_as_they_are_metrics_are_scikit_learns():
-    own, y = ldp.metrics, YES[TEST]
-    for ours, other in (
-        (own.roc_auc, theirs.roc_auc_score), (own.brier, theirs.brier_score_loss),
-    ):  # fmt: skip
-        found = ours(y, SCORES[:, 1], design=AS_IS).value
-        assert found == pytest.approx(other(y, SCORES[:, 1]))
+def test_errors_are_of_classes_that_are_numbers():
     ratings = ldp.designs.forced_response({1: 0.1, 2: 0.1, 3: 0.1})
-    found = own.mean_absolute_error([1, 2, 3] * 99, [2] * 297, design=ratings).value
+    found = ldp.metrics.mean_absolute_error([1, 2, 3] * 99, [2] * 297, design=ratings).value
     assert found == pytest.approx(2 / 3)
 
 

@@ -194,16 +194,6 @@ def test_weights_choose_whose_labels_are_learnt(estimator):
         assert (fitted.predict(features) == labels)[right].mean() > 0.9
 
 
-def test_a_whole_weight_is_as_many_rows_to_a_linear_model():
-    counts = np.arange(240) % 3
-    one = clone(CLF).fit(X, RELEASE, sample_weight=counts)
-    rows = np.repeat(np.arange(240), counts)
-    other = clone(CLF).fit(X[rows], RELEASE[rows])
-    assert np.allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-3)
-    plain = clone(CLF).fit(X, RELEASE)
-    assert not np.allclose(one.predict_proba(X), plain.predict_proba(X), atol=1e-3)
-
-
 def test_weights_reach_the_regressor():
     numbers = ldp.privatize(
         np.where(np.arange(240) % 2, 2.0, -2.0), bounds=(-3, 3), eps=8.0, seed=0

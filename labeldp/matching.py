@@ -134,14 +134,12 @@ def rows_predicted(
     columns, given = [f"p_{name}" for name in names], pd.DataFrame()
     found = [name for name in file.names if name.startswith("p_") and name not in others]
     listed = ", ".join(columns[:10]) + ", ..." * (len(names) > 10)
-    here, wanted = set(found), set(columns)
-    for name in (*found, *columns) if found else ():
-        if (has := name in here) != (name in wanted):
-            raise InputError(
-                f"{file.path} {'has' if has else 'lacks'} the column {name}, and must have the "
-                f"probability of each class of {path}, {listed}, and no other column p_..."
-                f"{did_you_mean(name, columns) if has else ''}"
-            )
+    for name in sorted({*found} ^ {*columns}) if found else ():
+        has, hint = ("has", did_you_mean(name, columns)) if name in found else ("lacks", "")
+        raise InputError(
+            f"{file.path} {has} the column {name}, and must have the probability of each class of "
+            f"{path}, {listed}, and no other column p_...{hint}"
+        )
     if found:
         given = file.features(names=columns, numbers=columns, advice=", as probabilities are")
         scores = given.to_numpy()

@@ -101,13 +101,11 @@ class ScoredRows:
 
 def no_probabilities(scores: Rows) -> tuple[int, str] | None:
     """Returns the first row that holds no probabilities, with the reason; None: all rows do."""
-    sums = scores.sum(1)
-    for row in np.flatnonzero((scores < -1e-9).any(1) | ~(np.abs(sums - 1) <= 1e-4))[:1]:
-        if (lowest := scores[row].min()) < 0:
-            return int(
-                row
-            ), f"has {lowest:g}, which is below 0 (scores become probabilities by a softmax)"
-        return int(row), f"has sum {sums[row]:.6g}, not 1 (divide each row by its sum)"
+    sums, low = scores.sum(1), scores.min(1)
+    for row in np.flatnonzero((low < -1e-9) | ~(np.abs(sums - 1) <= 1e-4)).tolist():
+        if low[row] < 0:
+            return row, f"has {low[row]:g}, below 0 (scores become probabilities by a softmax)"
+        return row, f"has sum {sums[row]:.6g}, not 1 (divide each row by its sum)"
     return None
 
 

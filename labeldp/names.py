@@ -182,9 +182,7 @@ def class_key(name: str | float) -> tuple[bool, str | float]:
 def is_flat(values: Any) -> bool:
     """Returns whether values are a sequence or array of one dimension."""
     try:
-        return getattr(values, "ndim", None) == 1 or (
-            not hasattr(values, "ndim") and np.asarray(values).ndim == 1
-        )
+        return (values if hasattr(values, "ndim") else np.asarray(values)).ndim == 1
     except ValueError:  # lists of several lengths
         return False
 

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Prints the plan."""
-    from labeldp.planning import MOST_CLASSES, check_shares, plan
+    from labeldp.planning import MOST_CLASSES, MOST_ORDERED, check_shares, plan
 
     check_integer("--rows", given.rows, low=1)
     for each in given.eps or ():
@@ -62,7 +62,8 @@ def run(given: argparse.Namespace) -> int:
         raise InputError("--label and --accuracy are for a pilot (give --pilot FILE too)")
     if given.classes is None or given.eps is None or len(given.eps) != 1:
         raise InputError("give --classes and one --eps, or a --pilot")
-    check_integer("--classes", given.classes, low=2, high=MOST_CLASSES)
+    most = MOST_ORDERED if given.ordinal else MOST_CLASSES
+    check_integer("--classes", given.classes, low=2, high=most)
     shares = check_shares("--shares", given.shares, given.classes)
     print(plan(given.rows, given.classes, given.eps[0], shares, ordinal=given.ordinal).text())
     return 0

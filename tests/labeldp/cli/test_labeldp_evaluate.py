@@ -158,7 +158,7 @@ def test_rows_of_one_person_count_together_or_a_word_is_said(tmp_path, monkeypat
             assert ("without a column who" in note) == (persons is None)
 
 
-def test_class_names_are_no_formulas(survey):
+def test_class_names_are_no_formulas():
     # matplotlib took $ for the start of one, and the table ended in a traceback.
     names = ["under $25k", "$25k_$50k", "$50k^2"]
     release = ldp.privatize(np.repeat(names, 200).tolist(), names, eps=6.0, seed=0)

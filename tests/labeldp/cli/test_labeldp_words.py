@@ -19,6 +19,7 @@ from labeldp.cli.__main__ import main
         ("verify m.py:f --classes 1 --eps 1", "--classes must be >= 2, got 1"),
         ("verify m.py:f --classes 2 --eps inf", "--eps must be finite: --eps=inf claims nothing"),
         ("verify m.py:f --classes 2 --eps 1 --calls 0", "--calls must be >= 1, got 0"),
+        ("plan --rows 9 --classes 1001 --eps 1 --ordinal", "--classes must be in [2, 1000]"),
         (  # "for the non-private baseline" did not say what becomes of secret labels
             "release s.csv --label y --classes 1,2 --eps 0 --out r.parquet",
             "--eps must be a number > 0, got 0.0 (use --eps=inf for no privacy at all; smaller is",

@@ -568,6 +568,12 @@ def difference(
         read(release, scores, X if hasattr(scores, "predict") else None, design)
         for scores in (scores_a, scores_b)
     ]
+    known, other = (given.release.classes for given in both)
+    if known != other:  # of identity(), whose classes are a model's too
+        raise InputError(
+            f"both models must have the same classes, got {known} and {other} (give scores with a "
+            "column for each class, and design=identity(classes))"
+        )
     check_order(both[0].release, persons=persons)
     first, second = (terms(given, **options) for given in both)
     return paired_difference(first, second, confidence, persons)

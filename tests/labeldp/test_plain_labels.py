@@ -60,6 +60,12 @@ def test_differences_of_arrays_are_those_of_releases():
         (ldp.metrics.group_gap, [SCORES, X[TEST, 1] > 0]),
     ):
         assert compare(accuracy, labels, *other, **told) == compare(accuracy, RELEASE, *other)
+    # Brier's score of two classes is half that of more: one model was twice as bad as its like.
+    three = clone(PLAIN).fit(X[:300], ["other", *TRUE[1:300]])
+    with pytest.raises(InputError, match=r"same classes, got .*'other'.*column for each class"):
+        ldp.metrics.difference(
+            ldp.metrics.brier, TRUE[TEST], three, SCORES, X=X[TEST], design=AS_IS
+        )
 
 
 def test_errors_are_of_classes_that_are_numbers():

@@ -43,6 +43,8 @@ def possible_values(release: Release, number: int | None = None) -> tuple[float,
     """
     mechanism, num_classes = release.manifest.class_mechanism, len(release.classes)
     rates = mechanism.bit_rates(num_classes)  # the same of all classes, whatever their order
+    if isinstance(mechanism, Stacked):
+        return (0.0, 1.0) if _told(mechanism, num_classes).max() == 1 else None
     if rates is not None:
         own, other = rates
         return -other / (own - other), (1 - other) / (own - other)
@@ -58,12 +60,18 @@ def possible_values(release: Release, number: int | None = None) -> tuple[float,
     return tuple(found.ravel()[first].tolist())
 
 
+def _told(stack: Stacked, num_classes: int) -> NDArray[np.float64]:
+    """Returns the share of the label's variance that each part explains; 1: it has no noise."""
+    shares = np.array([information(part, num_classes).share for part in stack.parts])
+    return np.where(shares > 1 - 1e-12, 1.0, shares)
+
+
 def _estimates(mechanism: ClassMechanism, outputs: Tensor, num_classes: int) -> NDArray[np.float64]:
     if isinstance(mechanism, Stacked):
-        shares = np.array([information(part, num_classes).share for part in mechanism.parts])
-        weights = 1 / ((1 - shares) / shares).clip(1e-12)  # one over the variance of the noise
         each = [_estimates(part, own, num_classes) for part, own in mechanism.by_part(outputs)]
-        return np.average(each, 0, weights)
+        told = _told(mechanism, num_classes)
+        # One over the variance of the noise; parts without noise count alone.
+        return np.average(each, 0, told == 1 if told.max() == 1 else told / (1 - told))
     try:
         return mechanism.unbiased(outputs, num_classes).numpy()
     except InputError:

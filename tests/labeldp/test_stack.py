@@ -59,6 +59,13 @@ def test_a_stack_is_judged_on_rows_that_no_part_of_it_has_fitted():
     assert ldp.metrics.roc_auc(BOTH[600:], clf, X=X[600:], positive=0).low > 0.6
 
 
+def test_labels_without_noise_leave_the_interval_of_few_rows():
+    # 0.99999 to 1.00000, of 200 rows: what rounding left of the noisy part was taken for spread.
+    gold = ldp.Release.from_answers(Y[:200], designs.identity())
+    found = ldp.metrics.accuracy(ldp.Release.stack([ONE[:200], gold]), Y[:200])
+    assert found == ldp.metrics.accuracy(gold, Y[:200]) and found.low < 0.99
+
+
 def test_what_was_spent_adds_up_once():
     assert (BOTH.eps, BOTH.eps_spent, BOTH.mechanism) == (3, 3, "rr + rr")
     ledger = ldp.Ledger()

@@ -38,6 +38,10 @@ class MatchedRows(NamedTuple):
     note: str
 
 
+ROUNDING = 5e-4
+"""By which a probability with three decimals may be off, as tools write it."""
+
+
 def rows_for_fit(
     file: TableFile,
     release: Release,
@@ -148,6 +152,9 @@ def rows_predicted(
                 f"{file.path}, row {row + 1}, column {columns[place]}: there is no probability "
                 "(predict each row)"
             )
+        sums = scores.sum(1, keepdims=True)
+        rounded = np.abs(sums - 1) <= min(len(names) * ROUNDING, 20 * ROUNDING)
+        given[columns] = scores = np.where(rounded, scores / np.where(rounded, sums, 1), scores)
         if wrong := no_probabilities(scores):
             raise InputError(f"{file.path}, row {wrong[0] + 1}, columns {listed}: it {wrong[1]}")
         given["predicted"] = scores.argmax(1)

@@ -119,6 +119,27 @@ WRONG = {
 }
 
 
+def test_probabilities_with_three_decimals_are_taken_as_they_are_meant(
+    tmp_path, monkeypatch, capsys
+):
+    # A hosted model writes 0.333 three times; a sum of 0.99 is no rounding.
+    monkeypatch.chdir(tmp_path)
+    names = ["a", "b", "c"]
+    release = ldp.privatize(names * 20, names, 3.0, row_ids=[f"r{n}" for n in range(60)], seed=0)
+    release.save("r.parquet")
+    third = np.full((60, 3), 0.333)
+    table = pd.DataFrame(third, release.row_ids, ["p_a", "p_b", "p_c"]).rename_axis("id")
+    table.to_csv("p.csv")
+    loss = ldp.metrics.log_loss(release, third / third.sum(1, keepdims=True)).value
+    found = next(
+        line for line in evaluated(capsys, "p.csv", by="id") if line[:2] == ["log", "loss"]
+    )
+    assert found[2] == f"{loss:.3f}"
+    (table - 0.002).to_csv("p.csv")
+    assert main(["evaluate", "p.csv", "--release", "r.parquet", "--row-id", "id"]) == 2
+    assert "sum 0.993" in capsys.readouterr().err
+
+
 def test_wrong_predictions_are_one_line_with_the_row(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     release = ldp.privatize(

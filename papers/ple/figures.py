@@ -63,9 +63,15 @@ FIGURE_3 = partial(
 )
 ALL = (
     FIGURE_2(),
-    FIGURE_2(**ON_FEATURES),
+    FIGURE_2(
+        **ON_FEATURES,
+        title="On public features: model accuracy against response accuracy; PLE has no guarantee",
+    ),
     FIGURE_3(),
-    FIGURE_3(**ON_FEATURES),
+    FIGURE_3(
+        **ON_FEATURES,
+        title="On public features: server of PLE (no guarantee), its objective and cross entropy",
+    ),
     OF_DATA_SETS(
         name="ple/figure4",
         title="What PLE publishes (no guarantee)",

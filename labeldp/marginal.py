@@ -152,4 +152,6 @@ class MarginalLoss(nn.Module):
             )
         weights = data.get_weight()
         given = np.ones(size) if weights is None or not len(weights) else np.asarray(weights)
+        if not given.any():
+            raise InputError("the data set's weights are all 0 (give one row at least a weight)")
         return values, self._targets_of(torch.arange(size)), given

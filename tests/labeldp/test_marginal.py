@@ -139,6 +139,7 @@ REFUSED = [
     (lambda loss: loss(LOGITS[:, :2], ROWS), r"\(B, 3\).*\(150, 2\)"),
     (lambda loss: loss(LOGITS, list(range(N))), r"no tensor \(150,\)"),
     (lambda loss: loss.metric(SCORES[:9], Data()), r"\(150, 3\), got \(9, 3\).*release\[rows\]"),
+    (lambda loss: loss.metric(SCORES, Data(np.zeros(N))), "weights are all 0"),
     (lambda loss: loss.objective(SCORES[:, 0], Data()), "num_class=3"),
     (lambda loss: loss.objective(LABELS, SCORES), "XGBClassifier"),
     (lambda loss: ldp.MarginalLoss(loss.release, reduction="max"), "mean, sum, none"),

@@ -14,7 +14,7 @@ from labeldp_bench.records.collect import read_committed
 from labeldp_bench.reports.statistics import from_seeds
 from papers.checks import judge
 from papers.figures import page, picture_of
-from papers.ple.checks import ahead_of_more_private
+from papers.ple.checks import ahead_of_more_private, drops, gains
 from papers.ple.figures import ALL
 from papers.reproduce import load_table
 
@@ -143,13 +143,24 @@ def test_numbers_of_the_papers_text_stand_beside_ours():
     assert "| 88.88" in table.markdown(rows) and rows[rows.n > 0].budget.eq("features").all()
 
 
+def series(pairs, spread=0.1):
+    """A line of estimates of three seeds, {x: estimate}."""
+    errors = (-spread, spread, 0.0)
+    return {x: from_seeds({k: y + e for k, e in enumerate(errors)}) for x, y in pairs}
+
+
+def test_the_server_is_compared_setting_by_setting():
+    # Seeds that one side has alone move its response accuracy: nothing was compared then.
+    lines = {"ple": series([(30, 37), (60, 68)], 0.3), "ple+plain": series([(31, 35), (58, 60)])}
+    assert [gap.difference.value for gap in gains(lines)] == pytest.approx([2, 8])
+    assert judge(gains(lines)).word == "holds" and judge(drops(5, lines)).word == "does not hold"
+    lines["ple+plain"].popitem()
+    assert judge(gains(lines)).word == "no data"
+
+
 @pytest.mark.parametrize(("ple", "word"), [(95, "holds"), (70, "does not hold")])
 def test_ple_is_compared_with_private_points_that_name_no_more_labels(ple, word):
     # Beside a point that names more labels its lead, or its lag, would say nothing.
-    def series(pairs, spread=0.1):
-        errors = (-spread, spread, 0.0)
-        return {x: from_seeds({k: y + e for k, e in enumerate(errors)}) for x, y in pairs}
-
     lines = {
         "ple": series([(50, ple)], 0.3),
         "lp_2st": series([(20, 80), (90, 99)]),

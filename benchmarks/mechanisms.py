@@ -46,6 +46,7 @@ MECHANISMS: tuple[ClassMechanism, ...] = (
     mechanisms.RandomizedResponseWithPrior(eps=EPS),
     mechanisms.BlockRR(eps=EPS, favoured=2),
     mechanisms.OptimalMechanism(eps=EPS),
+    mechanisms.OrdinalResponse(eps=EPS),
 )
 # Their client of one label: module, function, further arguments.
 MULTI_FREQ = {

@@ -65,7 +65,7 @@ def rows_for_fit(
         InputError: the file has the column that the release keeps secret, or no feature; rows do
             not fit to each other.
     """
-    _check_row_id(release, path, row_id)
+    _check_row_id(release, path, row_id, drops=True)
     given_id = () if row_id is None else (row_id,)
     for option, names in (("--row-id", given_id), ("--drop", drop), ("--keep", keep)):
         for name in names:
@@ -229,10 +229,13 @@ def probabilities_of(model: Pipeline, table: pd.DataFrame, path: Path) -> NDArra
     return found
 
 
-def _check_row_id(release: Release, path: Path, row_id: str | None) -> None:
+def _check_row_id(
+    release: Release, path: Path, row_id: str | None, *, drops: bool = False
+) -> None:
     """Refuses rows that are named another way than the release's: they would be mixed up unseen.
 
-    A column may have another name here, and that of a release from Python is not known.
+    A column may have another name here, and that of a release from Python is not known. `drops`:
+    whether the command has --drop.
     """
     theirs = release.manifest.row_id
     are_places = pd.api.types.is_integer_dtype(release.row_ids.dtype)
@@ -247,7 +250,7 @@ def _check_row_id(release: Release, path: Path, row_id: str | None) -> None:
     if theirs == "" and row_id is not None:
         raise InputError(
             f"the rows of {path} are counted from 0, in the order of the file that was released "
-            f"(leave --row-id out; --drop {row_id} leaves that column out too)"
+            "(leave --row-id out" + f"; --drop {row_id} leaves that column out too" * drops + ")"
         )
 
 

@@ -134,7 +134,11 @@ def test_rows_named_another_way_are_refused(survey, capsys):
     Path("r.parquet").unlink()
     assert main([*by_place, "--out", "r.parquet", "--ledger", "places"]) == 0
     assert main(FIT) == 2
-    assert "are counted from 0, in the order of the file" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "are counted from 0, in the order of the file" in said and "--drop person" in said
+    named = ["--release", "r.parquet", "--row-id", "person"]
+    assert main(["evaluate", "features.csv", *named]) == 2
+    assert "leave --row-id out" in (said := capsys.readouterr().err) and "--drop" not in said
     assert main([*unnamed, "--drop", "person", "--drop", "id"]) == 0
 
 

@@ -95,9 +95,9 @@ def test_a_value_in_a_yaml_and_the_same_default_in_code_are_one_identity():
         ("mechanism=rr eps=1 seed=0", "03f6bc4bb00e2b02"),
         ("dataset=mnist mechanism=lp_2st eps=0.5 seed=2", "3e7618e580e210a0"),
         ("dataset=mnist model=probe pretrain=simclr mechanism=rr", "0993be6380a23196"),
-        ("dataset=cifar10_1 mechanism=blockrr eps=2", "c99e1831b6d6d2b8"),
+        ("dataset=cifar10_1 mechanism=blockrr eps=2 trainer.epochs=100", "c99e1831b6d6d2b8"),
         ("dataset=holder_regression mechanism=full_cube_means", "dfa88642699c16a5"),
-        ("dataset=cifar10 mechanism=lp_2st_star eps=2", "bf1b5078add2b8f1"),
+        ("dataset=cifar10 mechanism=lp_2st_star eps=2 trainer.epochs=100", "bf1b5078add2b8f1"),
     ],
 )
 def test_hashes_of_committed_records_stay(overrides, name):

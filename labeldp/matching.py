@@ -229,9 +229,7 @@ def probabilities_of(model: Pipeline, table: pd.DataFrame, path: Path) -> NDArra
     return found
 
 
-def _check_row_id(
-    release: Release, path: Path, row_id: str | None, *, drops: bool = False
-) -> None:
+def _check_row_id(release: Release, path: Path, row_id: str | None, *, drops: bool = False) -> None:
     """Refuses rows that are named another way than the release's: they would be mixed up unseen.
 
     A column may have another name here, and that of a release from Python is not known. `drops`:
